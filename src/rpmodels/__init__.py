@@ -1,0 +1,33 @@
+"""rpmodels: recognition-parametrised models (Walker, Soulat, Yu and Sahani, AISTATS 2023).
+
+Probabilistic latent-variable models that learn what makes several observations depend on each other, with
+neural recognition networks and no decoder.
+"""
+
+from rpmodels import datasets, families, inference, metrics, mixtures, priors, recognition
+from rpmodels.errors import RPModelsError, RPModelsWarning
+from rpmodels.estimators import RPCategorical
+from rpmodels.learning import Training, train
+from rpmodels.model import RPM
+from rpmodels.observations import Observations, read
+from rpmodels.versions import __version__, show_versions
+
+__all__ = [
+    "RPM",
+    "Observations",
+    "RPCategorical",
+    "RPModelsError",
+    "RPModelsWarning",
+    "Training",
+    "__version__",
+    "datasets",
+    "families",
+    "inference",
+    "metrics",
+    "mixtures",
+    "priors",
+    "read",
+    "recognition",
+    "show_versions",
+    "train",
+]

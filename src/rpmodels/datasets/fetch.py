@@ -1,0 +1,52 @@
+"""Where data sets are: RPMODELS_DATA, else the user's cache folder, else a download with a checksum."""
+
+import hashlib
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pooch
+
+from rpmodels import errors
+
+logger = logging.getLogger("rpmodels")
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """One file of a data set: its name, its MD5 sum, and the folders (URLs) that mirror it."""
+
+    folder: str
+    name: str
+    md5: str
+    mirrors: Sequence[str]
+
+    def local(self, also: Sequence[str] = ()) -> Path:
+        """The file on disk, downloaded if need be. `also` are other names under which it may be there."""
+        homes = [Path(home) for home in (os.environ.get("RPMODELS_DATA"), pooch.os_cache("rpmodels")) if home]
+        for home in homes:
+            for name in (self.name, *also):
+                path = home / self.folder / name
+                if path.exists():
+                    if name == self.name:
+                        self._check(path)
+                    return path
+        return self._download(homes[-1] / self.folder)
+
+    def _check(self, path: Path) -> None:
+        found = hashlib.md5(path.read_bytes()).hexdigest()
+        if found != self.md5:
+            raise errors.data_corrupt(str(path), f"MD5 {self.md5}", found)
+
+    def _download(self, folder: Path) -> Path:
+        for mirror in self.mirrors:
+            try:
+                got = pooch.retrieve(f"{mirror}/{self.name}", f"md5:{self.md5}", self.name, folder)
+                return Path(got)
+            except (OSError, ValueError) as failure:  # no network, no such file, wrong checksum: try the next
+                logger.info("%s from %s: %s", self.name, mirror, failure)
+        raise errors.data_missing(
+            self.name, str(folder), f"python -c 'import rpmodels; rpmodels.datasets.load_{self.folder}()'"
+        )

@@ -1,0 +1,348 @@
+"""Every failure text of the library, in one place: what was expected, what came, what to do.
+
+Functions return an exception for the caller to raise, or a warning text.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sklearn.exceptions import NotFittedError as _NotFitted
+
+
+class RPModelsError(Exception):
+    """Anything this library raises on purpose."""
+
+
+class InputError(RPModelsError, ValueError):
+    """What was handed in cannot be used."""
+
+
+class BuildError(RPModelsError, ValueError):
+    """Parts that do not go together."""
+
+
+class NotFittedError(RPModelsError, _NotFitted):
+    """A fitted model is needed."""
+
+
+class NumericalError(RPModelsError, ArithmeticError):
+    """A computation lost its footing."""
+
+
+class DataSetError(RPModelsError, OSError):
+    """A data set is missing or damaged."""
+
+
+class RunError(RPModelsError, RuntimeError):
+    """An experiment cannot run as asked."""
+
+
+class RPModelsWarning(UserWarning):
+    """Something worth knowing that does not stop the work."""
+
+
+# ---- values ------------------------------------------------------------------------------------
+
+
+def bad_value(what: str, expected: str, got: object) -> InputError:
+    """A value out of range."""
+    return InputError(f"{what}: expected {expected}, got {got}.")
+
+
+def bad_choice(what: str, choices: Iterable[str], got: object) -> InputError:
+    """Not one of the names on offer."""
+    return InputError(f"{what}: expected one of {', '.join(choices)}; got {got!r}.")
+
+
+# ---- observations ------------------------------------------------------------------------------
+
+
+def no_factors(known: Sequence[str]) -> InputError:
+    """An empty dict."""
+    hint = f"at least one of {', '.join(known)}" if known else "a dict of named factors with at least one entry"
+    return InputError(f"The data hold no factor: expected {hint}.")
+
+
+def no_observations() -> InputError:
+    """Zero rows."""
+    return InputError("The data hold no observations: expected at least 1 along the first axis, got 0.")
+
+
+def unknown_factor(name: str, known: Sequence[str]) -> InputError:
+    """A name that the model or the data do not have."""
+    return InputError(f"Unknown factor '{name}': expected one of {', '.join(known)}.")
+
+
+def columns_of_a_dict() -> InputError:
+    """factors= beside a dict."""
+    return InputError(
+        "factors= says which columns of one array belong to which factor, but the data are already a dict of "
+        "factors. Drop factors=, or hand in one array."
+    )
+
+
+def bad_columns(name: str, columns: object, width: int) -> InputError:
+    """Columns that do not exist."""
+    return InputError(
+        f"factors['{name}']: expected column numbers from 0 to {width - 1} (the data have {width} columns), "
+        f"got {columns!r}."
+    )
+
+
+def ragged(name: str) -> InputError:
+    """Rows of different shapes."""
+    return InputError(
+        f"Factor '{name}' is not one array: its rows have different shapes. Expected (N, *event); trials of unequal "
+        "length go to a model of sequences, as a list of (T_n, *event) arrays."
+    )
+
+
+def bad_dtype(name: str, dtype: str) -> InputError:
+    """Objects, complex numbers, dates, or strings where numbers belong."""
+    return InputError(
+        f"Factor '{name}': expected numbers (float, integer, boolean), or one label per row (string, integer); "
+        f"got {dtype}. Convert it first, for example with .astype(float)."
+    )
+
+
+def trials_disagree(name: str, shapes: Sequence[object]) -> InputError:
+    """Trials with different events."""
+    return InputError(
+        f"Factor '{name}': expected a non-empty list of trials (T_n, *event) with one event shape, got event "
+        f"shapes {', '.join(map(str, shapes)) or 'none'}."
+    )
+
+
+def different_counts(counts: Mapping[str, int]) -> InputError:
+    """Factors of different N."""
+    listed = ", ".join(f"'{name}' has {count}" for name, count in counts.items())
+    return InputError(
+        f"Factors must have the same number of observations: {listed}. Where a factor was not recorded, "
+        "keep its row and fill it with NaN (or say so in presence=)."
+    )
+
+
+def different_lengths(first: str, second: str, trial: int, one: int, other: int) -> InputError:
+    """Factors of different T in a trial."""
+    return InputError(
+        f"Trial {trial} has {one} time points in factor '{first}' and {other} in factor '{second}': expected the same "
+        "number. Fill what was not recorded with NaN rows."
+    )
+
+
+def event_shape(name: str, expected: tuple[int, ...], got: tuple[int, ...], label: bool) -> InputError:
+    """New data unlike the training data."""
+    what = "one label per row" if label else f"observations of shape {expected} (as in training)"
+    return InputError(f"Factor '{name}': expected {what}, got observations of shape {got}.")
+
+
+def infinite(name: str, n: int, t: int, count: int) -> InputError:
+    """inf in the data."""
+    return InputError(
+        f"Factor '{name}' has infinite values in {count} row(s), first in observation {n}, site {t}. Expected finite "
+        "numbers; a row that is missing should be all NaN."
+    )
+
+
+def partly_missing(name: str, n: int, t: int, missing: int, width: int, count: int) -> InputError:
+    """NaN inside a row."""
+    return InputError(
+        f"Factor '{name}': {count} row(s) are partly NaN, first observation {n}, site {t} ({missing} of {width} values). "
+        "A whole missing row is free (the factor is dropped exactly), part of one is not: the network needs an "
+        "input. Fill the gaps, make the row all NaN, or split the columns into several factors."
+    )
+
+
+def unseen_label(name: str, label: object, vocabulary: Sequence[object]) -> InputError:
+    """A label that training did not have."""
+    shown = ", ".join(map(str, vocabulary[:10])) + (", …" if len(vocabulary) > 10 else "")
+    return InputError(
+        f"Factor '{name}': label {label!r} was not in the training data (labels there: {shown}). "
+        "Mark it as missing with presence=."
+    )
+
+
+def all_missing(names: Sequence[str]) -> InputError:
+    """Nothing there."""
+    return InputError(f"Everything is missing: no row of {', '.join(names)} is present. Expected some that are not NaN.")
+
+
+def nothing_to_learn(name: str) -> InputError:
+    """J = 1 with T = 1."""
+    return InputError(
+        f"Only one factor ('{name}') with one site per observation: an RPM learns what makes several observations "
+        "depend on each other, and here there is nothing to depend on (the maximum of the likelihood is the "
+        "independent model). Hand in a dict of two or more factors, or split the columns with factors={name: columns}."
+    )
+
+
+def too_few_atoms(name: str, count: int) -> InputError:
+    """Fewer than two present rows."""
+    return InputError(
+        f"Factor '{name}' is present in {count} row(s) of the training data: expected at least 2, because its mixture "
+        "F_j is made of the training observations. Leave the factor out."
+    )
+
+
+def never_overlaps(name: str, others: Sequence[str]) -> InputError:
+    """A factor that is always alone."""
+    return InputError(
+        f"Factor '{name}' is never present together with another observation of the same trial "
+        f"({', '.join(others) or 'there is no other factor'}): nothing can be learnt about it. Expected some observations "
+        "with two or more factors."
+    )
+
+
+def constant_channels(factor: str, channels: Iterable[Any]) -> RPModelsWarning:
+    """Warning: no variance."""
+    listed = [int(channel) for channel in channels]
+    shown = ", ".join(map(str, listed[:10])) + (", …" if len(listed) > 10 else "")
+    return RPModelsWarning(
+        f"Factor '{factor}': {len(listed)} channel(s) are constant in the training data ({shown}); they carry nothing "
+        "and are only centred."
+    )
+
+
+# ---- networks ----------------------------------------------------------------------------------
+
+
+def network_needs_images(event: tuple[int, ...], minimum: int) -> BuildError:
+    """A convolution on something else."""
+    return BuildError(
+        f"The convolutional network takes images (H, W) or (C, H, W) of at least {minimum}×{minimum}, got events of "
+        f"shape {event}. Use network='mlp'."
+    )
+
+
+def network_needs_labels(name: str) -> BuildError:
+    """A lookup table on numbers."""
+    return BuildError(
+        f"Factor '{name}': a lookup table takes one label (string or integer) per row, got numbers. Use network='mlp', "
+        "or hand in labels of shape (N,)."
+    )
+
+
+def network_failed(name: str, event: tuple[int, ...], failure: Exception) -> BuildError:
+    """The user's module raised."""
+    return BuildError(
+        f"The network of factor '{name}' failed on a batch of shape (2, {', '.join(map(str, event))}): {failure}. "
+        "Expected a module that maps (n, *event) to (n, raw_size)."
+    )
+
+
+def network_shape(name: str, event: tuple[int, ...], expected: object, got: object) -> BuildError:
+    """The user's module has another output."""
+    return BuildError(
+        f"The network of factor '{name}' maps a batch of shape (2, {', '.join(map(str, event))}) to {got}: expected "
+        f"{expected}, the raw numbers of the latent's family."
+    )
+
+
+# ---- building ----------------------------------------------------------------------------------
+
+
+def too_few_states(got: int) -> InputError:
+    """K < 2."""
+    return InputError(f"n_states: expected at least 2 (one state can explain no dependence), got {got}.")
+
+
+def needs_finite_support(what: str, family: str) -> BuildError:
+    """Exact with a continuous latent."""
+    return BuildError(
+        f"{what[0].upper()}{what[1:]} sums over the values of the latent, and {family} has infinitely many. Choose an "
+        "E-step and an expected_log_mixture for continuous latents, or a prior over discrete ones."
+    )
+
+
+def not_samplable(family: str) -> BuildError:
+    """A family without draws."""
+    return BuildError(f"{family} cannot be sampled: expected a family that is Samplable.")
+
+
+def not_fitted(what: str) -> NotFittedError:
+    """Used before fit."""
+    return NotFittedError(f"{what} is not fitted yet: call fit(X) (or rp.train) first.")
+
+
+# ---- numerics and training ---------------------------------------------------------------------
+
+
+def not_positive_definite(what: str, failed: int, of: int, added: float) -> NumericalError:
+    """Cholesky failed for good."""
+    return NumericalError(
+        f"{what} is not positive definite ({failed} of {of} matrices, even with a relative jitter of {added:.0e}). "
+        "Try dtype='float64', a smaller learning rate, or input scaling."
+    )
+
+
+def diverged(step: int, rescues: int) -> NumericalError:
+    """Not even rescue helps."""
+    return NumericalError(
+        f"Training gave non-finite numbers at step {step} and {rescues} rescues (back to the last good state, half the "
+        "step) did not help. Try a smaller learning_rate, scaling of the inputs, or dtype='float64'; the last good "
+        "state was restored."
+    )
+
+
+def rescued(step: int, back_to: int, rate: float) -> RPModelsWarning:
+    """Warning: rolled back."""
+    return RPModelsWarning(
+        f"Non-finite free energy or gradient at step {step}: went back to step {back_to} and lowered the learning rate "
+        f"to {rate:.2g}."
+    )
+
+
+def at_the_ceiling(score: float, ceiling: float) -> RPModelsWarning:
+    """Warning: partition not identified."""
+    return RPModelsWarning(
+        f"The score ({score:.3f} nats) is at its ceiling ({ceiling:.3f}): every partition that the factors agree on "
+        "reaches it, so the states are not identified by the data alone. Use more states, or check that the factors "
+        "share nothing but what you are after."
+    )
+
+
+def learnt_nothing(score: float) -> RPModelsWarning:
+    """Warning: collapsed."""
+    return RPModelsWarning(
+        f"The fit found no dependence between the factors (score {score:.4f} nats above independence). Check that rows "
+        "of different factors belong together; try more starts (n_init) or another learning_rate."
+    )
+
+
+# ---- data sets and experiments -----------------------------------------------------------------
+
+
+def data_missing(file: str, folder: str, command: str) -> DataSetError:
+    """Nowhere to be found."""
+    return DataSetError(
+        f"{file} was not found in {folder} and could not be downloaded. Put the file there, or set RPMODELS_DATA to the "
+        f"folder that has it, or, with a network, run: {command}"
+    )
+
+
+def data_corrupt(path: str, expected: str, got: str) -> DataSetError:
+    """Wrong bytes."""
+    return DataSetError(f"{path} is damaged: expected {expected}, got {got}. Delete it and fetch it again.")
+
+
+def too_few_images(label: int, needed: int, have: int) -> InputError:
+    """Not enough of one class."""
+    return InputError(f"Class {label}: expected at least {needed} images for the groups asked for, got {have}.")
+
+
+def unknown_experiment(name: str, known: Sequence[str]) -> RunError:
+    """No such script."""
+    return RunError(f"Unknown experiment '{name}': expected one of {', '.join(known)}.")
+
+
+def unknown_method(names: Sequence[str], known: Sequence[str]) -> RunError:
+    """--method keeps nothing."""
+    return RunError(f"--method {' '.join(names)} names no row of this experiment: expected some of {', '.join(known)}.")
+
+
+def other_settings(folder: str, differing: Sequence[str]) -> RunError:
+    """Results of other settings stand there."""
+    return RunError(
+        f"{folder} holds results of other settings ({', '.join(differing)} differ). Choose another --out, or --force to "
+        "replace them."
+    )

@@ -1,0 +1,195 @@
+"""RPCategorical: one discrete latent behind several observations (peer supervision), by exact likelihood."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rpmodels.estimators import choices
+from rpmodels.estimators.base import RPMEstimator
+from rpmodels.learning import AsGiven, KMeansStart, RandomStart, Start, Training
+from rpmodels.learning.seeding import spawn
+from rpmodels.model import RPM
+from rpmodels.observations import Observations
+from rpmodels.priors import CategoricalPrior
+
+RUNG = 0.055
+"""Share of max_iter between two halvings: one epoch of the paper's MNIST pairs."""
+
+
+class RPCategorical(RPMEstimator):
+    """A recognition-parametrised model with one discrete latent of K states (paper, "Peer Supervision").
+
+    n_states             K
+    network              "auto", "linear", "mlp", "cnn", "lookup", your own nn.Module (n, *event) → (n, K),
+                         or {factor: any of these}
+    tied                 share one network among factors with the same kind of observation
+    factors              {name: columns}, to split one array into factors
+    prior                "uniform", "learned", K probabilities, or a number: Dirichlet concentration
+                         (variational Bayes)
+    head                 "relative" to the prior, or "absolute" as in the paper
+    scaling              "auto", "none", "standard", "robust", "sqrt", "unit", or {factor: name}
+    max_iter             gradient steps
+    tol                  stop when the free energy gains less than this (nats) over `patience` steps
+    learning_rate        of AdamW, dropped tenfold for the last 30 % of the steps
+    batch_size           observations a step; None for all
+    n_init               starts, judged early by free energy; one of them is k-means when there are several
+    n_jobs               processes for the starts, one thread each
+    random_state         the same number gives the same fit
+    device, dtype        "auto" is CUDA or CPU; "float32" or "float64"
+    verbose              1 for a progress bar
+    weight_decay, dropout, input_dropout    "auto": stronger as data shrink
+    validation_fraction  share held out to stop by (with `patience`, in steps)
+    patience             steps without improvement before stopping
+    callbacks            called with the loop's state after every step of the final run
+
+    Fitted: model_ (the RPM), history_ (named terms per step), restarts_, score_ (with its ceiling),
+    prior_ (probabilities of the states), n_iter_, stop_reason_.
+    """
+
+    def __init__(
+        self,
+        n_states: int = 10,
+        *,
+        network: Any = "auto",
+        tied: bool = False,
+        factors: Mapping[str, Any] | None = None,
+        prior: Any = "uniform",
+        head: str = "relative",
+        scaling: str | Mapping[str, str] = "auto",
+        max_iter: int = 1000,
+        tol: float | None = None,
+        learning_rate: float = 1e-3,
+        batch_size: int | None = 500,
+        n_init: int = 8,
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+        device: str = "auto",
+        dtype: str = "float32",
+        verbose: int = 0,
+        weight_decay: float | str = "auto",
+        dropout: float | str = "auto",
+        input_dropout: float | str = "auto",
+        validation_fraction: float = 0.0,
+        patience: int = 200,
+        callbacks: Sequence[Any] = (),
+    ) -> None:
+        self.n_states = n_states
+        self.network = network
+        self.tied = tied
+        self.factors = factors
+        self.prior = prior
+        self.head = head
+        self.scaling = scaling
+        self.max_iter = max_iter
+        self.tol = tol
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.n_init = n_init
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.device = device
+        self.dtype = dtype
+        self.verbose = verbose
+        self.weight_decay = weight_decay
+        self.dropout = dropout
+        self.input_dropout = input_dropout
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.callbacks = callbacks
+
+    # ---- building ---------------------------------------------------------------------------
+
+    def _training(self, observations: Observations) -> Training:
+        default = choices.regularisation(len(observations))
+        return Training(
+            max_iter=self.max_iter,
+            learning_rate=self.learning_rate,
+            batch_size=self.batch_size,
+            weight_decay=choices.either(self.weight_decay, default.weight_decay, "weight_decay"),
+            tol=self.tol,
+            patience=self.patience,
+            validation_fraction=self.validation_fraction,
+        )
+
+    def _build(self, observations: Observations) -> RPM:
+        default = choices.regularisation(len(observations))
+        prior = choices.categorical_prior(self.prior, self.n_states)
+        return RPM(
+            prior,
+            choices.networks(
+                self.network,
+                self.tied,
+                observations,
+                prior.family.raw_size,
+                choices.either(self.dropout, default.dropout, "dropout"),
+                default.hidden,
+            ),
+            head=choices.head(self.head),
+            scaling=self.scaling,
+            input_dropout=choices.either(self.input_dropout, default.input_dropout, "input_dropout"),
+        )
+
+    def _starts(self) -> Sequence[Start]:
+        random = [RandomStart() for _ in range(self.n_init - 2)]
+        return [AsGiven(), *random, KMeansStart()][: self.n_init]
+
+    def _rung(self, training: Training) -> int:
+        return max(1, round(RUNG * training.max_iter))
+
+    # ---- using ------------------------------------------------------------------------------
+
+    def predict_proba(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
+        """Posterior over the states from every factor that is present (A14): (N, K)."""
+        observations = self._observations(X, presence)
+        return _rows(inferred.posterior.mu for inferred in self._fitted().infer(observations))
+
+    def predict(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[np.int64]:
+        """The most probable state."""
+        return np.asarray(self.predict_proba(X, presence=presence).argmax(1))
+
+    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.int64]:
+        """fit(X).predict(X)."""
+        return self.fit(X, y, **fit_params).predict(X, presence=fit_params.get("presence"))
+
+    def recognise(self, x: Any, factor: str) -> NDArray[Any]:
+        """f_j(z|x) of one factor alone, without prior, mixture or the other factors: (N, K)."""
+        model = self._fitted()
+        recognised = model.recognised(self._observations({factor: x}))
+        family = model.prior.family
+        return _rows(
+            family.mean(model.reference(batch.sites) + factors[factor].g) for batch, factors in recognised
+        )
+
+    def conditional_weights(self, factor: str) -> NDArray[Any]:
+        """p(x_j = training row m | z = k): (K, N), the implied generative conditional on the atoms."""
+        model = self._fitted()
+        states = torch.arange(self.n_states, device=model.device)
+        return np.asarray(model.conditional_weights(factor, states[:, None])[:, 0].cpu().numpy())
+
+    def impute(self, X: Any, factor: str, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
+        """p(x_j = training row m | the other factors): (N, N_training) weights over the rows of `factor`."""
+        return np.asarray(self._fitted().impute(self._observations(X, presence), factor)[:, 0].cpu().numpy())
+
+    def sample(self, n_samples: int = 1) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.int64]]:
+        """Draws from the joint (eq 2): per factor the index of a training row, and the states."""
+        model = self._fitted()
+        generator = torch.Generator(model.device).manual_seed(spawn(self.random_state, 3)[2])
+        z, drawn = model.sample(n_samples, generator)
+        return {name: each[:, 0].cpu().numpy() for name, each in drawn.items()}, z[:, 0].cpu().numpy()
+
+    @property
+    def prior_(self) -> NDArray[np.float64]:
+        """Probabilities of the states."""
+        prior = self._fitted().prior
+        assert isinstance(prior, CategoricalPrior)
+        return np.asarray(prior.probabilities.cpu().numpy())
+
+
+def _rows(parts: Iterable[Float[Tensor, "n 1 K"]]) -> NDArray[Any]:
+    """Batches of single sites as one array (N, K)."""
+    return np.asarray(torch.cat([part[:, 0] for part in parts]).cpu().numpy())

@@ -1,0 +1,117 @@
+"""From plain values (an estimator's arguments) to objects, once, at the start of `fit`."""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from rpmodels import errors
+from rpmodels.observations import FactorSpec, Observations
+from rpmodels.priors import CategoricalPrior
+from rpmodels.recognition import MLP, AbsoluteHead, ConvolutionalNetwork, Head, Linear, LookupTable, RelativeHead
+
+NETWORKS = ("auto", "linear", "mlp", "cnn", "lookup")
+HEADS: dict[str, type[Head]] = {"relative": RelativeHead, "absolute": AbsoluteHead}
+
+
+@dataclass(frozen=True)
+class Regularisation:
+    """How hard to regularise, and how large an MLP to build: more and smaller as data shrink."""
+
+    dropout: float
+    input_dropout: float
+    weight_decay: float
+    hidden: tuple[int, ...]
+
+
+def regularisation(n_rows: int) -> Regularisation:
+    """The default for this many training rows (measured: docs/results/peer-supervision.md)."""
+    if n_rows < 2_000:
+        return Regularisation(dropout=0.2, input_dropout=0.1, weight_decay=0.1, hidden=(50,))
+    if n_rows < 10_000:
+        return Regularisation(dropout=0.1, input_dropout=0.05, weight_decay=0.03, hidden=(50, 50))
+    return Regularisation(dropout=0.0, input_dropout=0.0, weight_decay=0.01, hidden=(50, 50))
+
+
+def either(given: float | str, default: float, name: str) -> float:
+    """A number the user gave, or the default for "auto"."""
+    if isinstance(given, str):
+        if given != "auto":
+            raise errors.bad_value(name, "a number or 'auto'", repr(given))
+        return default
+    if not 0 <= given < float("inf"):
+        raise errors.bad_value(name, "a number ≥ 0", given)
+    return float(given)
+
+
+def networks(
+    choice: Any, tied: bool, observations: Observations, n_out: int, dropout: float, hidden: tuple[int, ...]
+) -> dict[str, nn.Module]:
+    """One network per factor; `tied` shares one among factors with the same kind of observation."""
+    if isinstance(choice, Mapping):
+        for name in choice:
+            if name not in observations.specs:
+                raise errors.unknown_factor(str(name), list(observations.specs))
+    made: dict[str, nn.Module] = {}
+    shared: dict[tuple[FactorSpec, Any], nn.Module] = {}
+    for name, spec in observations.specs.items():
+        wanted = choice.get(name, "auto") if isinstance(choice, Mapping) else choice
+        key = (spec, id(wanted))
+        if tied and key in shared:
+            made[name] = shared[key]
+        else:
+            made[name] = shared[key] = _network(name, wanted, spec, n_out, dropout, hidden)
+    return made
+
+
+def _network(
+    name: str, wanted: Any, spec: FactorSpec, n_out: int, dropout: float, hidden: tuple[int, ...]
+) -> nn.Module:
+    if isinstance(wanted, nn.Module):
+        return copy.deepcopy(wanted)  # fit never changes what the user handed in
+    if wanted not in NETWORKS:
+        raise errors.bad_choice(f"the network of factor '{name}'", (*NETWORKS, "an nn.Module"), wanted)
+    kind = _suited(spec) if wanted == "auto" else wanted
+    if kind == "lookup":
+        if spec.vocabulary is None:
+            raise errors.network_needs_labels(name)
+        return LookupTable(len(spec.vocabulary), n_out)
+    if spec.is_label:
+        raise errors.bad_choice(f"the network of factor '{name}', which holds labels", ("auto", "lookup"), wanted)
+    if kind == "cnn":
+        return ConvolutionalNetwork(spec.event_shape, n_out, dropout=dropout)
+    return Linear(spec.event_shape, n_out) if kind == "linear" else MLP(spec.event_shape, n_out, hidden, dropout)
+
+
+def _suited(spec: FactorSpec) -> str:
+    if spec.is_label:
+        return "lookup"
+    shape = spec.event_shape
+    is_image = len(shape) in (2, 3) and min(shape[-2:]) >= ConvolutionalNetwork.minimum
+    return "cnn" if is_image else "mlp"
+
+
+def head(choice: str) -> Head:
+    """Factors relative to the prior, or absolute."""
+    if choice not in HEADS:
+        raise errors.bad_choice("head", HEADS, choice)
+    return HEADS[choice]()
+
+
+def categorical_prior(choice: Any, n_states: int) -> CategoricalPrior:
+    """"uniform", "learned", K probabilities, or a number: the concentration of a Dirichlet (variational Bayes)."""
+    if isinstance(choice, str):
+        made = {"uniform": CategoricalPrior.uniform, "learned": CategoricalPrior.learned}
+        if choice not in made:
+            raise errors.bad_choice("prior", (*made, "probabilities", "a Dirichlet concentration"), choice)
+        return made[choice](n_states)
+    if np.ndim(choice) == 0:
+        return CategoricalPrior.dirichlet(n_states, float(choice))
+    probabilities = np.asarray(choice, float)
+    if probabilities.shape != (n_states,):
+        raise errors.bad_value("prior", f"{n_states} probabilities", f"shape {probabilities.shape}")
+    return CategoricalPrior.fixed(torch.as_tensor(probabilities))

@@ -1,0 +1,122 @@
+"""The contract of an exponential family, p(z) = exp(η·t(z) − Φ(η)), with η flat in the last axis.
+
+Small separate contracts say what else a family can do; an approximation or E-step names the ability it
+needs, and the model refuses a family without it when it is built.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+
+class Family(ABC):
+    """An exponential family with uniform base measure (paper, "Exponential-Family Parametrisation")."""
+
+    @property
+    @abstractmethod
+    def natural_size(self) -> int:
+        """Length D of the flat natural parameter."""
+
+    @property
+    @abstractmethod
+    def raw_size(self) -> int:
+        """How many unconstrained numbers a network must give for one member."""
+
+    @abstractmethod
+    def log_normaliser(self, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b"]:
+        """Φ(η)."""
+
+    @abstractmethod
+    def mean(self, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b D"]:
+        """μ = ⟨t(z)⟩ = ∂Φ/∂η."""
+
+    @abstractmethod
+    def statistic(self, z: Shaped[Tensor, "..."]) -> Float[Tensor, "*b D"]:
+        """t(z)."""
+
+    @abstractmethod
+    def to_valid(self, raw: Float[Tensor, "*b R"]) -> Float[Tensor, "*b D"]:
+        """A valid natural parameter from a network's output (the paper's absolute parametrisation)."""
+
+    @abstractmethod
+    def to_potential(self, raw: Float[Tensor, "*b R"]) -> Float[Tensor, "*b D"]:
+        """A potential g from a network's output, in the cone that keeps η + g valid for every valid η."""
+
+    def log_density(self, eta: Float[Tensor, "*b D"], t: Float[Tensor, "*b D"]) -> Float[Tensor, "*b"]:
+        """log p(z) = η·t(z) − Φ(η), given t = t(z)."""
+        return (eta * t).sum(-1) - self.log_normaliser(eta)
+
+    def kl(self, eta_q: Float[Tensor, "*b D"], eta_p: Float[Tensor, "*c D"]) -> Float[Tensor, "..."]:
+        """KL(q‖p) = (η_q − η_p)·μ_q − Φ(η_q) + Φ(η_p)."""
+        inner = ((eta_q - eta_p) * self.mean(eta_q)).sum(-1)
+        return inner - self.log_normaliser(eta_q) + self.log_normaliser(eta_p)
+
+    def cross_entropy(self, eta_q: Float[Tensor, "*b D"], eta_p: Float[Tensor, "*c D"]) -> Float[Tensor, "..."]:
+        """−⟨log p⟩_q."""
+        return self.log_normaliser(eta_p) - (eta_p * self.mean(eta_q)).sum(-1)
+
+    def entropy(self, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b"]:
+        """−⟨log q⟩_q."""
+        return self.cross_entropy(eta, eta)
+
+
+class Samplable(ABC):
+    """Draws of z."""
+
+    @abstractmethod
+    def sample(self, eta: Float[Tensor, "*b D"], generator: torch.Generator) -> Shaped[Tensor, "..."]:
+        """One z for every leading index of η."""
+
+
+class Reparametrised(Samplable):
+    """Draws of z as a differentiable function of η and fixed noise (paper, "Reparametrised Monte-Carlo")."""
+
+    @abstractmethod
+    def noise_size(self) -> int:
+        """How many standard normal numbers one draw takes."""
+
+    @abstractmethod
+    def reparametrise(
+        self, eta: Float[Tensor, "*b D"], noise: Float[Tensor, "*b E"]
+    ) -> Float[Tensor, "*b K"]:
+        """z(η, ε)."""
+
+    def sample(self, eta: Float[Tensor, "*b D"], generator: torch.Generator) -> Shaped[Tensor, "..."]:
+        """One z for every leading index of η."""
+        shape = (*eta.shape[:-1], self.noise_size())
+        options: dict[str, Any] = {"dtype": eta.dtype, "device": eta.device}
+        return self.reparametrise(eta, torch.randn(shape, generator=generator, **options))
+
+
+class HasStatisticCovariance(ABC):
+    """Knows V_q, the covariance of t(z), through its root: (A6–A8) without building the matrix."""
+
+    @abstractmethod
+    def covariance_root(
+        self, eta_q: Float[Tensor, "*b D"], g: Float[Tensor, "*c D"]
+    ) -> Float[Tensor, "..."]:
+        """u with u·u′ = gᵀ V_q g′ for any two potentials g, g′ (leading axes broadcast)."""
+
+
+class FiniteSupport(ABC):
+    """z takes finitely many values, and the statistic can express every function on them."""
+
+    @property
+    @abstractmethod
+    def n_states(self) -> int:
+        """K, the number of values."""
+
+    @abstractmethod
+    def values(self) -> Shaped[Tensor, "K *z"]:
+        """Every value of z, in the order of the states."""
+
+    @abstractmethod
+    def log_probabilities(self, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b K"]:
+        """log p(z = k) for every k."""
+
+    @abstractmethod
+    def potential(self, values: Float[Tensor, "*b K"]) -> Float[Tensor, "*b D"]:
+        """The g with g·t(z = k) = values[k]."""

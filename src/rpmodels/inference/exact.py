@@ -1,0 +1,49 @@
+"""The exact posterior (eq 4) for discrete latents: every ratio f_j/F_j is itself a potential."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from rpmodels import errors
+from rpmodels.carriers import Factors, Rows, Sites
+from rpmodels.families import Family, FiniteSupport
+from rpmodels.inference.e_step import EStep
+from rpmodels.mixtures import ExpectedLogMixture, Mixture, TableMixture
+from rpmodels.priors import Posterior, Prior
+
+
+class ExactEStep(EStep):
+    """Potentials Σ_j log f_j(k|x_j)/F_j(k) (A14): then log W is the posterior's log-partition."""
+
+    def check(self, family: Family) -> None:
+        """The latent must take finitely many values."""
+        if not isinstance(family, FiniteSupport):
+            raise errors.needs_finite_support("the exact E-step", type(family).__name__)
+
+    def initial_rows(self, n_trials: int, n_sites: int, family: Family) -> Mapping[str, Tensor]:
+        """Stateless."""
+        return {}
+
+    def __call__(
+        self,
+        prior: Prior,
+        sites: Sites,
+        factors: Factors,
+        mixtures: Mapping[str, Mixture],
+        approximation: ExpectedLogMixture,
+        rows: Rows,
+    ) -> Posterior:
+        """q(Z) ∝ p(Z) ∏_jt f_j/F_j over what is present."""
+        family = prior.family
+        assert isinstance(family, FiniteSupport)
+        potentials: Tensor | float = 0.0
+        for name, factor in factors.items():
+            mixture = mixtures[name]
+            assert isinstance(mixture, TableMixture)
+            log_f = family.log_probabilities(mixture.reference + factor.g)
+            log_ratio = log_f - family.log_probabilities(mixture.reference) - mixture.log_ratio()
+            present = factor.present[..., None]
+            potentials = potentials + torch.where(present, log_ratio, torch.zeros_like(log_ratio))
+        assert isinstance(potentials, Tensor)
+        return prior.condition(family.potential(potentials), sites)

@@ -1,0 +1,23 @@
+"""Learning: one loop, its consumers, restarts."""
+
+from rpmodels.learning.loop import Objective, State, steps
+from rpmodels.learning.restarts import Attempt, best_of
+from rpmodels.learning.starts import AsGiven, KMeansStart, RandomStart, Start
+from rpmodels.learning.train import Run, Training, device_of, dtype_of, train
+
+__all__ = [
+    "AsGiven",
+    "Attempt",
+    "KMeansStart",
+    "Objective",
+    "RandomStart",
+    "Run",
+    "Start",
+    "State",
+    "Training",
+    "best_of",
+    "device_of",
+    "dtype_of",
+    "steps",
+    "train",
+]

@@ -1,0 +1,77 @@
+"""Small consumers of the loop's state: history, progress, and stopping on a plateau."""
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from rpmodels.learning.loop import GOAL, State
+
+
+class History:
+    """Every named term of every step."""
+
+    def __init__(self) -> None:
+        self._rows: list[dict[str, float]] = []
+
+    def __call__(self, state: State) -> None:
+        """Keep a row."""
+        self._rows.append({"step": state.step, **state.terms, "learning_rate": state.learning_rate})
+
+    def recent(self, window: int) -> float:
+        """Mean free energy of the last steps."""
+        return float(np.mean([row[GOAL] for row in self._rows[-window:]]))
+
+    def table(self) -> dict[str, NDArray[Any]]:
+        """Columns by name."""
+        names = self._rows[0] if self._rows else {}
+        return {name: np.array([row[name] for row in self._rows]) for name in names}
+
+
+class Plateau:
+    """Stops when the mean free energy of a window is no better than that of the window before.
+
+    The second half of a window is compared with its first by more than the noise of minibatches.
+    """
+
+    def __init__(self, tolerance: float, window: int) -> None:
+        self._tolerance = tolerance
+        self._window = window
+        self._values: deque[float] = deque(maxlen=2 * window)
+
+    def __call__(self, state: State) -> None:
+        """Remember the value; ask to stop on a plateau."""
+        self._values.append(state.terms[GOAL])
+        if len(self._values) < 2 * self._window or state.step % self._window:
+            return
+        values = np.array(self._values)
+        before, after = values[: self._window], values[self._window :]
+        if after.mean() - before.mean() < self._tolerance:
+            state.stop_reason = (
+                f"plateau: {after.mean() - before.mean():+.2g} nats over the last {self._window} steps "
+                f"(tol {self._tolerance:.2g})"
+            )
+
+
+class Progress:
+    """One tqdm line."""
+
+    def __init__(self, total: int, enabled: bool, label: str, start: int = 0) -> None:
+        self._bar = tqdm(total=total, initial=start, disable=not enabled, desc=label, leave=False)
+
+    def __call__(self, state: State) -> None:
+        """Advance."""
+        self._bar.update(1)
+        if state.step % 10 == 0:
+            self._bar.set_postfix_str(f"F = {state.terms[GOAL]:.3f} nats", refresh=False)
+
+    def advance(self, free_energy: float) -> None:
+        """One unit of work done, outside the loop."""
+        self._bar.update(1)
+        self._bar.set_postfix_str(f"best F = {free_energy:.3f} nats")
+
+    def close(self) -> None:
+        """Remove the line."""
+        self._bar.close()

@@ -1,0 +1,72 @@
+"""The one training loop: a generator that yields after every step, and the little that consumers read.
+
+`objective(batch) → named terms` is the whole contract, so a baseline trains here without knowing what
+an RPM is. Stopping, rescue, progress, history and callbacks are consumers of `State`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from rpmodels.carriers import Batch
+from rpmodels.learning.seeding import seeded
+
+GOAL = "free_energy"
+"""The term that is maximised."""
+
+
+class Objective(Protocol):
+    """What is trained."""
+
+    def __call__(self, batch: Batch) -> Mapping[str, Tensor]:
+        """Named scalar terms of a batch, `free_energy` among them."""
+
+    def after_step(self) -> None:
+        """The closed-form part of the M-step, after the gradient step."""
+
+
+@dataclass
+class State:
+    """What a consumer sees after a step, and how it asks the loop to stop."""
+
+    step: int
+    terms: dict[str, float]
+    finite: bool
+    """False when the free energy or a gradient was not: then no step was taken."""
+    learning_rate: float
+    stop_reason: str | None = None
+
+
+Consumer = Callable[[State], None]
+
+
+def steps(
+    objective: Objective,
+    batches: Iterable[tuple[Batch, int]],
+    optimiser: Optimizer,
+    scheduler: LRScheduler | None = None,
+    max_gradient_norm: float | None = None,
+    start: int = 0,
+) -> Iterator[State]:
+    """Gradient steps for as long as the caller asks, one per (batch, seed)."""
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    limit = float("inf") if max_gradient_norm is None else max_gradient_norm
+    for step, (batch, seed) in enumerate(batches, start + 1):
+        optimiser.zero_grad(set_to_none=True)
+        with seeded(seed):
+            terms = objective(batch)
+            (-terms[GOAL]).backward()  # type: ignore[no-untyped-call]
+        norm = torch.nn.utils.clip_grad_norm_(parameters, limit)
+        finite = bool(torch.isfinite(norm)) and bool(torch.isfinite(terms[GOAL]))
+        rate = float(optimiser.param_groups[0]["lr"])
+        if finite:
+            optimiser.step()
+            objective.after_step()
+            if scheduler is not None:
+                scheduler.step()
+        yield State(step, {name: float(value.detach()) for name, value in terms.items()}, finite, rate)

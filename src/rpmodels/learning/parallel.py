@@ -1,0 +1,27 @@
+"""joblib, in one place: restarts and searches over processes, or over whatever back end the user configured."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import torch
+from joblib import Parallel, delayed, effective_n_jobs
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def parallel_map(function: Callable[..., Result], items: Iterable[Item], n_jobs: int | None, *shared: Any) -> list[Result]:
+    """[function(item, *shared) for item in items], in up to n_jobs processes of one thread each.
+
+    Large numpy arrays in `shared` are memory-mapped, not copied. Two threads that share a core with another
+    process are many times slower than one, hence one thread each; alone, a process keeps its threads.
+    """
+    if effective_n_jobs(n_jobs) == 1:
+        return [function(item, *shared) for item in items]
+    results = Parallel(n_jobs=n_jobs)(delayed(_one_thread)(function, item, *shared) for item in items)
+    return list(results)
+
+
+def _one_thread(function: Callable[..., Result], item: Item, *shared: Any) -> Result:
+    torch.set_num_threads(1)
+    return function(item, *shared)

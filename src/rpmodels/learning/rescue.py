@@ -1,0 +1,52 @@
+"""Rescue after a NaN: back to the last good state, with half the step."""
+
+import copy
+import warnings
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from rpmodels import errors
+from rpmodels.learning.loop import State
+
+EVERY = 25
+LIMIT = 5
+
+
+class Rescue:
+    """Keeps a copy of the last good state; a non-finite step brings it back and halves the learning rate."""
+
+    def __init__(self, module: nn.Module, optimiser: Optimizer, scheduler: LRScheduler | None) -> None:
+        self._module = module
+        self._optimiser = optimiser
+        self._scheduler = scheduler
+        self._rescues = 0
+        self._since_good = 0
+        self._good = self._snapshot(0)
+
+    def _snapshot(self, step: int) -> tuple[int, dict[str, Any], dict[str, Any]]:
+        return step, copy.deepcopy(self._module.state_dict()), copy.deepcopy(self._optimiser.state_dict())
+
+    def __call__(self, state: State) -> None:
+        """Keep a good state now and then; bring it back after a bad one."""
+        if state.finite:
+            # The free energy was finite before the step; the weights must be so after it.
+            if state.step % EVERY == 0 and all(torch.isfinite(p).all() for p in self._module.parameters()):
+                self._good = self._snapshot(state.step)
+                self._since_good = 0
+            return
+        step, weights, moments = self._good
+        self._module.load_state_dict(weights)
+        self._optimiser.load_state_dict(moments)
+        self._rescues += 1
+        self._since_good += 1
+        if self._rescues > LIMIT:
+            raise errors.diverged(state.step, LIMIT)
+        for group in self._optimiser.param_groups:
+            group["lr"] *= 0.5**self._since_good
+        if self._scheduler is not None:  # the schedule goes on from the lowered rate
+            self._scheduler.base_lrs = [rate * 0.5 for rate in self._scheduler.base_lrs]
+        warnings.warn(errors.rescued(state.step, step, self._optimiser.param_groups[0]["lr"]), stacklevel=2)

@@ -1,0 +1,100 @@
+"""Several starts, judged by free energy, the worse half dropped at every rung (successive halving)."""
+
+import copy
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rpmodels import errors
+from rpmodels.learning.consumers import Progress
+from rpmodels.learning.loop import Consumer
+from rpmodels.learning.parallel import parallel_map
+from rpmodels.learning.seeding import spawn
+from rpmodels.learning.starts import Start
+from rpmodels.learning.train import Run, Training
+from rpmodels.model import RPM
+from rpmodels.observations import Observations
+
+logger = logging.getLogger("rpmodels")
+
+
+@dataclass
+class Attempt:
+    """What became of one start: its kind, seed, and free energy at every rung it reached."""
+
+    kind: str
+    seed: int
+    free_energies: list[float] = field(default_factory=list)
+    failure: str | None = None
+
+
+@dataclass
+class _Contender:
+    attempt: Attempt
+    run: Run
+
+
+def best_of(
+    model: RPM,
+    observations: Observations,
+    training: Training,
+    starts: Sequence[Start],
+    *,
+    rung: int,
+    random_state: int | None,
+    n_jobs: int | None = None,
+    consumers: Sequence[Consumer] = (),
+    verbose: bool = False,
+) -> tuple[Run, list[Attempt]]:
+    """Train from every start for `rung` steps, keep the better half, and so on; the last one to the end.
+
+    `model` is a prepared pattern that every start copies. Starts are compared by their mean free energy
+    over the last epoch, always after the same number of steps.
+    """
+    seeds = spawn(random_state, len(starts))
+    attempts = [Attempt(start.name, seed) for start, seed in zip(starts, seeds, strict=True)]
+    tasks = list(zip(starts, attempts, strict=True))
+    contenders = parallel_map(_begin, tasks, n_jobs, model, observations, training)
+    alive = contenders
+    rungs = min(math.ceil(math.log2(len(starts))), training.max_iter // max(1, rung))
+    progress = Progress(rungs, verbose and rungs > 0, "restarts")
+    for number in range(1, rungs + 1):
+        alive = parallel_map(_climb, alive, n_jobs, observations, number * rung)
+        alive.sort(key=lambda contender: contender.attempt.free_energies[-1], reverse=True)
+        _replace(attempts, alive)
+        if math.isinf(alive[0].attempt.free_energies[-1]):
+            raise errors.diverged(number * rung, len(starts))
+        alive = alive[: math.ceil(len(alive) / 2)]
+        progress.advance(alive[0].attempt.free_energies[-1])
+    progress.close()
+    winner = alive[0].run
+    ending = Progress(training.max_iter, verbose, "training", winner.step)
+    try:
+        winner.finish(observations, [ending, *consumers])
+    finally:
+        ending.close()
+    return winner, attempts
+
+
+def _begin(task: tuple[Start, Attempt], model: RPM, observations: Observations, training: Training) -> _Contender:
+    start, attempt = task
+    own = copy.deepcopy(model)
+    start(own, observations, attempt.seed)
+    return _Contender(attempt, Run.start(own, observations, training, attempt.seed))
+
+
+def _climb(contender: _Contender, observations: Observations, until: int) -> _Contender:
+    try:
+        contender.run.advance(observations, until)
+        contender.attempt.free_energies.append(contender.run.recent())
+    except errors.NumericalError as failure:
+        contender.attempt.failure = str(failure)
+        contender.attempt.free_energies.append(-math.inf)
+    return contender
+
+
+def _replace(attempts: list[Attempt], alive: Sequence[_Contender]) -> None:
+    """Attempts that came back from another process are copies: put them where the originals were."""
+    by_seed = {contender.attempt.seed: contender.attempt for contender in alive}
+    attempts[:] = [by_seed.get(attempt.seed, attempt) for attempt in attempts]

@@ -1,0 +1,75 @@
+"""AtomPolicy: whose atoms a mixture is made of. The own atom is always among them."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from rpmodels.carriers import Factor
+from rpmodels.families import Family
+from rpmodels.mixtures.mixture import AtomMixture
+
+
+class AtomPolicy(ABC):
+    """Makes the mixture F_j of a factor from the observations it is given, own atoms included."""
+
+    @property
+    @abstractmethod
+    def shared_reference(self) -> bool:
+        """Whether one reference must serve all sites."""
+
+    @abstractmethod
+    def collect(
+        self,
+        family: Family,
+        reference: Float[Tensor, "S D"],
+        factor: Factor,
+        weights: Float[Tensor, "N"],
+    ) -> AtomMixture:
+        """The mixture over these observations, weighted."""
+
+
+class PerSite(AtomPolicy):
+    """One mixture for every site, its atoms the observations at that site (A20; the paper's choice)."""
+
+    @property
+    def shared_reference(self) -> bool:
+        """Every site may have its own reference."""
+        return False
+
+    def collect(
+        self,
+        family: Family,
+        reference: Float[Tensor, "S D"],
+        factor: Factor,
+        weights: Float[Tensor, "N"],
+    ) -> AtomMixture:
+        """Atoms along the observations, sites kept apart."""
+        log_count = _log_count(factor, weights)
+        return AtomMixture(family, reference, g=factor.g.transpose(0, 1), log_count=log_count.T)
+
+
+class Pooled(AtomPolicy):
+    """One mixture for all sites, its atoms every observation at every site: for few trials or unequal lengths."""
+
+    @property
+    def shared_reference(self) -> bool:
+        """All sites are relative to one reference."""
+        return True
+
+    def collect(
+        self,
+        family: Family,
+        reference: Float[Tensor, "S D"],
+        factor: Factor,
+        weights: Float[Tensor, "N"],
+    ) -> AtomMixture:
+        """Atoms along observations and sites."""
+        log_count = _log_count(factor, weights)
+        return AtomMixture(family, reference, g=factor.g.flatten(0, 1)[None], log_count=log_count.reshape(1, -1))
+
+
+def _log_count(factor: Factor, weights: Float[Tensor, "N"]) -> Float[Tensor, "N T"]:
+    """log c_m: the weight where the factor is present, −∞ where it is not."""
+    return torch.where(factor.present, weights[:, None], torch.zeros_like(weights[:, None])).log()

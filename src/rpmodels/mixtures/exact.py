@@ -1,0 +1,40 @@
+"""⟨log F_j⟩ by summing over the states: discrete latents need no approximation."""
+
+from collections.abc import Mapping
+
+from jaxtyping import Float
+from torch import Tensor
+
+from rpmodels import errors
+from rpmodels.carriers import Rows
+from rpmodels.families import Family, FiniteSupport
+from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind
+from rpmodels.mixtures.mixture import AtomMixture, Mixture, TableMixture, log_probabilities, tabulate
+
+
+class Exact(ExpectedLogMixture):
+    """Σ_k q(k) log F_j(k)/r(k), for families of finite support."""
+
+    @property
+    def kind(self) -> Kind:
+        """Exact."""
+        return Kind.EXACT
+
+    def check(self, family: Family) -> None:
+        """The latent must take finitely many values."""
+        if not isinstance(family, FiniteSupport):
+            raise errors.needs_finite_support("the exact ⟨log F⟩", type(family).__name__)
+
+    def summarise(self, atoms: AtomMixture) -> Mixture:
+        """A table of K numbers."""
+        return tabulate(atoms)
+
+    def initial_rows(self, n_trials: int, n_sites: int, family: Family) -> Mapping[str, Tensor]:
+        """Stateless."""
+        return {}
+
+    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, rows: Rows) -> Float[Tensor, "N T"]:
+        """Σ_k q(k) log F_j(k)/r(k)."""
+        assert isinstance(mixture, TableMixture)
+        probabilities = log_probabilities(mixture.family, eta_q).exp()
+        return (probabilities * mixture.log_ratio()).sum(-1)

@@ -1,0 +1,310 @@
+"""RPM = prior + recognition factors + E-step + ⟨log F⟩ (eq 2), and everything one asks of a fitted one."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from rpmodels import errors
+from rpmodels.carriers import Batch, Factor, Factors, Sites, TrialTable
+from rpmodels.families import FiniteSupport
+from rpmodels.free_energy import FreeEnergy, fit_ceiling, free_energy
+from rpmodels.inference import EStep, ExactEStep
+from rpmodels.mixtures import AtomMixture, AtomPolicy, Exact, ExpectedLogMixture, Mixture, PerSite
+from rpmodels.observations import FactorSpec, Observations, fit_scaling
+from rpmodels.priors import Posterior, Prior
+from rpmodels.recognition import Head, RecognitionFactor, RelativeHead
+
+INFERENCE_BATCH = 2048
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """One batch, its posterior and its free energy."""
+
+    batch: Batch
+    posterior: Posterior
+    energy: FreeEnergy
+
+
+class FittedAtoms(nn.Module):
+    """The atoms of one F_j: natural parameters, never raw data. Part of the fitted model and of its file."""
+
+    g: Tensor
+    log_count: Tensor
+
+    def __init__(self, mixture: AtomMixture) -> None:
+        super().__init__()
+        self.register_buffer("g", mixture.g.detach())
+        self.register_buffer("log_count", mixture.log_count.detach())
+
+
+class RPM(nn.Module):
+    """A recognition-parametrised model (eq 2).
+
+    prior                 p(Z), from `rpmodels.priors`
+    factors               {name: network}; a network maps (n, *event) to (n, prior.family.raw_size).
+                          The same module under several names ties their weights.
+    e_step                how q is chosen; default exact
+    expected_log_mixture  how ⟨log F_j⟩ is computed; default exact
+    atoms                 whose observations F_j mixes; default one mixture per site
+    head                  factors relative to the prior (default) or absolute as in the paper
+    scaling               "auto" or a name of `observations.scaling` for all factors, or {name: …}
+    """
+
+    def __init__(
+        self,
+        prior: Prior,
+        factors: Mapping[str, nn.Module],
+        *,
+        e_step: EStep | None = None,
+        expected_log_mixture: ExpectedLogMixture | None = None,
+        atoms: AtomPolicy | None = None,
+        head: Head | None = None,
+        scaling: str | Mapping[str, str] = "auto",
+        input_dropout: float = 0.0,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        if not factors:
+            raise errors.no_factors([])
+        self.names = tuple(factors)
+        self.prior = prior
+        self.e_step = e_step or ExactEStep()
+        self.expected_log_mixture = expected_log_mixture or Exact()
+        self.atoms = atoms or PerSite()
+        self.e_step.check(prior.family)
+        self.expected_log_mixture.check(prior.family)
+        chosen = head or RelativeHead()
+        # A list, because a user's factor names need not be valid names of submodules.
+        self.recognition = nn.ModuleList(
+            RecognitionFactor(network, chosen, input_dropout) for network in factors.values()
+        )
+        self._scaling = scaling
+        self.rows = TrialTable()
+        self.fitted_atoms = nn.ModuleList()
+        self.specs: dict[str, FactorSpec] = {}
+        self._mixtures: dict[str, Mixture] | None = None
+        self.to(dtype)
+
+    # ---- set-up -----------------------------------------------------------------------------
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "RPM":
+        self._mixtures = None  # summaries of the atoms follow them to another device or precision
+        return cast("RPM", super()._apply(fn, recurse))
+
+    def _like(self) -> Tensor:
+        return next(iter(self.prior.state_dict(keep_vars=True).values()))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of everything but labels."""
+        return self._like().dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self._like().device
+
+    def prepare(self, observations: Observations) -> None:
+        """Fit the input scaling, try every network, and make the per-trial rows: before training, once."""
+        observations.check_learnable()
+        for name in observations.specs:
+            self._position(name)
+        for name in self.names:
+            if name not in observations.specs:
+                raise errors.unknown_factor(name, list(observations.specs))
+        self.specs = dict(observations.specs)
+        for name, recogniser in self._recognisers():
+            spec = self.specs[name]
+            asked = self._scaling if isinstance(self._scaling, str) else self._scaling.get(name, "auto")
+            scaling = fit_scaling(name, observations.present_rows(name), asked, spec.is_label)
+            recogniser.scaling = scaling.to(self.device, self.dtype)
+            recogniser.check(name, spec, self.prior.family, self._like())
+        self.rows = self._fresh_rows(observations)
+
+    def _fresh_rows(self, observations: Observations) -> TrialTable:
+        shape = (len(observations), observations.n_sites, self.prior.family)
+        rows = {**self.e_step.initial_rows(*shape), **self.expected_log_mixture.initial_rows(*shape)}
+        return TrialTable(rows).to(self.device, self.dtype)
+
+    def _recognisers(self) -> Iterator[tuple[str, RecognitionFactor]]:
+        for name, recogniser in zip(self.names, self.recognition, strict=True):
+            yield name, cast(RecognitionFactor, recogniser)
+
+    def _position(self, name: str) -> int:
+        if name not in self.names:
+            raise errors.unknown_factor(name, list(self.names))
+        return self.names.index(name)
+
+    # ---- the free energy of a batch ---------------------------------------------------------
+
+    def reference(self, sites: Sites) -> Float[Tensor, "S D"]:
+        """The natural parameters that factors are relative to, as the atom policy needs them."""
+        return self.prior.reference(sites, self.atoms.shared_reference)
+
+    def recognise(self, batch: Batch) -> dict[str, Factor]:
+        """f_j of every factor at every site."""
+        reference = self.reference(batch.sites)
+        return {
+            name: recogniser(batch.inputs[name], batch.present[name], self.prior.family, reference)
+            for name, recogniser in self._recognisers()
+        }
+
+    def evaluate(self, batch: Batch, n_observations: float) -> Inferred:
+        """The training form: F_j over the batch's own atoms."""
+        factors = self.recognise(batch)
+        reference = self.reference(batch.sites)
+        mixtures = {
+            name: self.expected_log_mixture.summarise(
+                self.atoms.collect(self.prior.family, reference, factor, batch.weights)
+            )
+            for name, factor in factors.items()
+        }
+        return self._inferred(batch, factors, mixtures, self.rows, n_observations)
+
+    def _inferred(
+        self,
+        batch: Batch,
+        factors: Factors,
+        mixtures: Mapping[str, Mixture],
+        table: TrialTable,
+        n_observations: float,
+    ) -> Inferred:
+        rows = table.take(batch.index)
+        posterior = self.e_step(self.prior, batch.sites, factors, mixtures, self.expected_log_mixture, rows)
+        energy = free_energy(
+            self.prior, posterior, factors, mixtures, self.expected_log_mixture, rows, n_observations
+        )
+        return Inferred(batch, posterior, energy)
+
+    # ---- the fitted model -------------------------------------------------------------------
+
+    @torch.no_grad()
+    def collect(self, observations: Observations) -> None:
+        """F_j over all the training data: the last step of every fit."""
+        whole = self._whole_sites(observations)
+        collected: dict[str, list[Factor]] = {name: [] for name in self.names}
+        for _, factors in self.recognised(observations):
+            for name, factor in factors.items():
+                collected[name].append(_padded(factor, observations.n_sites))
+        weights = torch.as_tensor(observations.weights, dtype=self.dtype, device=self.device)
+        reference = self.reference(whole)
+        self.fitted_atoms = nn.ModuleList(
+            FittedAtoms(self.atoms.collect(self.prior.family, reference, _joined(parts), weights))
+            for parts in collected.values()
+        )
+        self.n_observations = float(weights.sum())
+        self._fitted_sites = whole
+        self._mixtures = None
+
+    def atoms_of(self, name: str) -> AtomMixture:
+        """The atoms of a fitted F_j."""
+        if not len(self.fitted_atoms):
+            raise errors.not_fitted("This RPM")
+        stored = cast(FittedAtoms, self.fitted_atoms[self._position(name)])
+        return AtomMixture(self.prior.family, self.reference(self._fitted_sites), stored.g, stored.log_count)
+
+    def mixtures(self) -> dict[str, Mixture]:
+        """Every fitted F_j, in the form that the approximation reads."""
+        if self._mixtures is None:
+            summarise = self.expected_log_mixture.summarise
+            self._mixtures = {name: summarise(self.atoms_of(name)) for name in self.names}
+        return self._mixtures
+
+    @torch.no_grad()
+    def infer(self, observations: Observations, own: bool = True) -> Iterator[Inferred]:
+        """Posterior and free energy batch by batch; each observation against the training atoms plus itself.
+
+        `own=False` is for the training observations themselves, which are among the atoms already.
+        """
+        mixtures = self.mixtures()
+        rows = self._fresh_rows(observations) if own else self.rows
+        for batch, factors in self.recognised(observations):
+            bound = {name: mixtures[name].with_own(factor) for name, factor in factors.items()} if own else mixtures
+            yield self._inferred(batch, factors, bound, rows, self.n_observations)
+
+    @torch.no_grad()
+    def fit_ceiling(self, observations: Observations) -> float:
+        """The highest mean score that any fit of these training observations can have."""
+        log_atoms = {}
+        for name in self.names:
+            atoms = self.atoms_of(name)
+            smallest = torch.where(torch.isfinite(atoms.log_count), atoms.log_count, torch.inf).amin(-1)
+            log_atoms[name] = (torch.logsumexp(atoms.log_count, -1) - smallest).cpu()
+        present = {name: torch.as_tensor(observations.present[name]) for name in self.names}
+        family = self.prior.family
+        return fit_ceiling(present, log_atoms, family.n_states if isinstance(family, FiniteSupport) else None)
+
+    @torch.no_grad()
+    def recognised(self, observations: Observations) -> Iterator[tuple[Batch, dict[str, Factor]]]:
+        """Every factor f_j(z|x_j) by itself, batch by batch, without dropout or gradients."""
+        self.eval()
+        for start in range(0, len(observations), INFERENCE_BATCH):
+            index = np.arange(start, min(start + INFERENCE_BATCH, len(observations)))
+            batch = observations.batch(index, self.dtype, self.device)
+            yield batch, self.recognise(batch)
+
+    def _whole_sites(self, observations: Observations) -> Sites:
+        times = torch.as_tensor(np.ascontiguousarray(observations.times[:1]), dtype=self.dtype, device=self.device)
+        return Sites(times, torch.ones_like(times, dtype=torch.bool))
+
+    # ---- the implied generative side ---------------------------------------------------------
+
+    @torch.no_grad()
+    def conditional_weights(self, name: str, z: Shaped[Tensor, "n S *z"]) -> Float[Tensor, "n S A"]:
+        """p(x_j = atom m | z) = c_m f_j(z|x_m) / Σ c f_j: the implied generative conditional on the atoms."""
+        atoms = self.atoms_of(name)
+        family = self.prior.family
+        t = family.statistic(z).to(self.dtype)
+        eta = atoms.reference[:, None] + atoms.g
+        # [*b, S, A] = t · η_m − Φ(η_m) + log c_m
+        scores = torch.einsum("...sd,sad->...sa", t, eta.expand(t.shape[-2], -1, -1))
+        return torch.softmax(scores - family.log_normaliser(eta) + atoms.log_count, -1)
+
+    @torch.no_grad()
+    def impute(self, observations: Observations, name: str) -> Float[Tensor, "N T A"]:
+        """p(x_j = atom m | the other factors): ⟨p(x_j = m | z)⟩ under the posterior without factor j."""
+        self._position(name)
+        family = self.prior.family
+        if not isinstance(family, FiniteSupport):
+            raise errors.needs_finite_support("imputation", type(family).__name__)
+        hidden = {**observations.present, name: np.zeros_like(observations.present[name])}
+        others = Observations(**{**vars(observations), "present": hidden})
+        sites = self.atoms_of(name).g.shape[0]
+        states = family.values().to(self.device)
+        table = self.conditional_weights(name, states[:, None].expand(-1, sites, *states.shape[1:]))
+        results = []
+        for inferred in self.infer(others):
+            probabilities = family.log_probabilities(inferred.posterior.eta).exp()
+            results.append(torch.einsum("ntk,kta->nta", probabilities, table.expand(-1, probabilities.shape[1], -1)))
+        return torch.cat(results)
+
+    @torch.no_grad()
+    def sample(
+        self, n: int, generator: torch.Generator, sites: Sites | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """n draws of (Z, X) from the RPM's joint: Z and, per factor, the index of an atom at every site."""
+        where = sites or Sites.single(n, self.dtype, self.device)
+        nothing = torch.zeros(n, where.exists.shape[1], self.prior.family.natural_size)
+        z = self.prior.condition(nothing.to(self.device, self.dtype), where).sample(generator)
+        drawn = {}
+        for name in self.names:
+            weights = self.conditional_weights(name, z)
+            picked = torch.multinomial(weights.flatten(0, -2), 1, generator=generator)
+            drawn[name] = picked.reshape(weights.shape[:-1])
+        return z, drawn
+
+
+def _padded(factor: Factor, sites: int) -> Factor:
+    missing = sites - factor.present.shape[1]
+    pad = nn.functional.pad
+    return Factor(pad(factor.g, (0, 0, 0, missing)), pad(factor.present, (0, missing)))
+
+
+def _joined(parts: list[Factor]) -> Factor:
+    return Factor(torch.cat([part.g for part in parts]), torch.cat([part.present for part in parts]))

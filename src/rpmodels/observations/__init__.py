@@ -1,0 +1,8 @@
+"""What the user handed in: named factors, trials, times, presence, scaling; checked once, here."""
+
+from rpmodels.observations.observations import FactorSpec, Observations
+from rpmodels.observations.reading import read
+from rpmodels.observations.scaling import NAMES as SCALING_NAMES
+from rpmodels.observations.scaling import Scaling, ScalingName, Unscaled, fit_scaling
+
+__all__ = ["SCALING_NAMES", "FactorSpec", "Observations", "Scaling", "ScalingName", "Unscaled", "fit_scaling", "read"]

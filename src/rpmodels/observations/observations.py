@@ -1,0 +1,101 @@
+"""What the user handed in, checked once: named factors, trials, times, presence, weights."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rpmodels import errors
+from rpmodels.carriers import Batch, Sites
+
+
+@dataclass(frozen=True)
+class FactorSpec:
+    """What a factor's observations look like; new data must match it."""
+
+    event_shape: tuple[int, ...]
+    vocabulary: tuple[Any, ...] | None = None
+    """The labels of a factor of categories, in the order of their codes; None for numbers."""
+
+    @property
+    def is_label(self) -> bool:
+        """Whether observations are categories rather than numbers."""
+        return self.vocabulary is not None
+
+
+@dataclass(frozen=True)
+class Observations:
+    """N observations at up to T sites. Arrays stay numpy (so they may be memory-mapped) until a batch is cut.
+
+    Absent and padded rows hold zeros: what is missing is replaced before any network sees it.
+    """
+
+    specs: Mapping[str, FactorSpec]
+    values: Mapping[str, NDArray[Any]]
+    """(N, T, *event) per factor."""
+    present: Mapping[str, NDArray[np.bool_]]
+    """(N, T) per factor."""
+    times: NDArray[np.float64]
+    exists: NDArray[np.bool_]
+    weights: NDArray[np.float64]
+    is_series: bool
+
+    def __len__(self) -> int:
+        return int(self.exists.shape[0])
+
+    @property
+    def n_sites(self) -> int:
+        """T, the length of the longest observation."""
+        return int(self.exists.shape[1])
+
+    def batch(self, index: NDArray[np.int64], dtype: torch.dtype, device: torch.device) -> Batch:
+        """These observations as tensors, cut to the longest among them."""
+        exists = self.exists[index]
+        sites = max(1, int(exists.any(0).nonzero()[0].max(initial=0)) + 1)
+
+        def tensor(array: NDArray[Any], kind: torch.dtype | None = None) -> torch.Tensor:
+            return torch.as_tensor(np.ascontiguousarray(array), dtype=kind).to(device)
+
+        return Batch(
+            index=tensor(index),
+            sites=Sites(tensor(self.times[index, :sites], dtype), tensor(exists[:, :sites])),
+            weights=tensor(self.weights[index], dtype),
+            inputs={name: tensor(values[index, :sites]) for name, values in self.values.items()},
+            present={name: tensor(have[index, :sites]) for name, have in self.present.items()},
+        )
+
+    def subset(self, index: NDArray[np.int64]) -> "Observations":
+        """Some of the observations."""
+        return Observations(
+            self.specs,
+            {name: values[index] for name, values in self.values.items()},
+            {name: have[index] for name, have in self.present.items()},
+            self.times[index],
+            self.exists[index],
+            self.weights[index],
+            self.is_series,
+        )
+
+    def present_rows(self, name: str) -> NDArray[Any]:
+        """Every row (n, *event) of one factor that is there."""
+        have = self.present[name]
+        values = self.values[name]
+        return values.reshape(-1, *values.shape[2:]) if have.all() else values[have]
+
+    def check_learnable(self) -> None:
+        """Refuse data from which no RPM can learn anything, before any work is done."""
+        counts = {name: int(have.sum()) for name, have in self.present.items()}
+        if not any(counts.values()):
+            raise errors.all_missing(list(counts))
+        if len(counts) * self.n_sites == 1:
+            raise errors.nothing_to_learn(next(iter(counts)))
+        for name, count in counts.items():
+            if count < 2:
+                raise errors.too_few_atoms(name, count)
+        together = sum(have.sum(1) for have in self.present.values())
+        for name, have in self.present.items():
+            if not bool((have.any(1) & (together >= 2)).any()):
+                raise errors.never_overlaps(name, [other for other in counts if other != name])

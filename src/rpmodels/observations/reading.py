@@ -1,0 +1,254 @@
+"""From what the user has to `Observations`; every complaint about data is made here."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rpmodels import errors
+from rpmodels.observations.observations import FactorSpec, Observations
+
+Lengths = NDArray[np.int64]
+
+
+def read(
+    data: Any,
+    *,
+    factors: Mapping[str, Any] | None = None,
+    series: bool = False,
+    times: Any = None,
+    presence: Mapping[str, Any] | None = None,
+    weights: Any = None,
+    known: Mapping[str, FactorSpec] | None = None,
+) -> Observations:
+    """Check and gather a user's data.
+
+    data      a dict of named factors, or one array with `factors` = {name: columns of its last axis}.
+              A factor is (N, *event); with `series`, (N, T, *event) or a list of trials (T_n, *event).
+    times     with `series`: (T,), (N, T) or a list of (T_n,); default 0, 1, 2, …
+    presence  {name: (N,) or (N, T) booleans}; rows that are all NaN (None, for strings) are missing too.
+    weights   (N,) sample weights.
+    known     the specs of a fitted model: new data must match, and may lack factors.
+    """
+    named = _by_name(data, factors)
+    if not named:
+        raise errors.no_factors(list(known or {}))
+    for name in named:
+        if known is not None and name not in known:
+            raise errors.unknown_factor(name, list(known))
+    for name in presence or {}:
+        if name not in named:
+            raise errors.unknown_factor(name, list(named))
+    trials = {name: _trials(name, value, series) for name, value in named.items()}
+    lengths = _common_lengths({name: lengths for name, (_, lengths) in trials.items()})
+    exists = np.arange(int(lengths.max(initial=1)))[None] < lengths[:, None]
+    specs: dict[str, FactorSpec] = {}
+    values: dict[str, NDArray[Any]] = {}
+    present: dict[str, NDArray[np.bool_]] = {}
+    for name, (array, _) in trials.items():
+        asked = _presence(name, (presence or {}).get(name), exists)
+        before = None if known is None else known[name]
+        specs[name], values[name], present[name] = _factor(name, array, asked, before)
+    for name, spec in (known or {}).items():
+        if name not in named:
+            specs[name] = spec
+            values[name] = np.zeros((*exists.shape, *spec.event_shape), np.int64 if spec.is_label else np.float32)
+            present[name] = np.zeros(exists.shape, bool)
+    order = list(known or named)
+    return Observations(
+        specs={name: specs[name] for name in order},
+        values={name: values[name] for name in order},
+        present={name: present[name] for name in order},
+        times=_times(times, exists, lengths),
+        exists=exists,
+        weights=_weights(weights, len(exists)),
+        is_series=series,
+    )
+
+
+def _by_name(data: Any, factors: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Named factors, whatever form they came in."""
+    if isinstance(data, Mapping):
+        if factors is not None:
+            raise errors.columns_of_a_dict()
+        return {str(name): value for name, value in data.items()}
+    if factors is None:
+        return {"x": data}
+    table = _array("the data", data)
+    if table.ndim < 2:
+        raise errors.bad_value("data with factors=", "an array of at least 2 axes", f"shape {table.shape}")
+    width = table.shape[-1]
+    named = {}
+    for name, columns in factors.items():
+        picked = np.arange(width)[columns] if isinstance(columns, slice) else np.atleast_1d(np.asarray(columns))
+        if picked.dtype.kind not in "iu" or picked.size == 0 or picked.min() < -width or picked.max() >= width:
+            raise errors.bad_columns(name, columns, width)
+        named[str(name)] = table[..., picked]
+    return named
+
+
+def _array(name: str, value: Any) -> NDArray[Any]:
+    """A numpy array of numbers or strings."""
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().numpy()
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as failure:
+        raise errors.ragged(name) from failure
+    if array.dtype.kind == "O":
+        array = _from_objects(name, array)
+    if array.dtype.kind not in "biufUS":
+        raise errors.bad_dtype(name, str(array.dtype))
+    return array
+
+
+def _from_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """Strings with gaps are welcome as labels; any other objects are not."""
+    kinds = {type(item) for item in array.flat}
+    if kinds and all(issubclass(kind, (str, type(None))) or kind is float for kind in kinds) and str in kinds:
+        return np.array([item if isinstance(item, str) else "" for item in array.flat]).reshape(array.shape)
+    raise errors.bad_dtype(name, f"object ({', '.join(sorted(kind.__name__ for kind in kinds))})")
+
+
+def _trials(name: str, value: Any, series: bool) -> tuple[NDArray[Any], Lengths]:
+    """(N, T, *event), padded with zeros, and the length of every trial."""
+    if not series:
+        array = _array(name, value)
+        if array.ndim == 0:
+            raise errors.bad_value(f"factor '{name}'", "an array with observations along its first axis", "a scalar")
+        return array[:, None], np.ones(len(array), np.int64)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        parts = [_array(f"{name}[{n}]", trial) for n, trial in enumerate(value)]
+        shapes = {part.shape[1:] for part in parts}
+        if not parts or len(shapes) != 1 or any(part.ndim == 0 for part in parts):
+            raise errors.trials_disagree(name, sorted(shapes))
+        lengths = np.array([len(part) for part in parts], np.int64)
+        padded = np.zeros((len(parts), max(1, int(lengths.max())), *parts[0].shape[1:]), np.result_type(*parts))
+        for row, part in zip(padded, parts, strict=True):
+            row[: len(part)] = part
+        return padded, lengths
+    array = _array(name, value)
+    if array.ndim < 2:
+        raise errors.bad_value(f"factor '{name}'", "(N, T, *event), or a list of trials", f"shape {array.shape}")
+    return array, np.full(len(array), array.shape[1], np.int64)
+
+
+def _common_lengths(lengths: Mapping[str, Lengths]) -> Lengths:
+    counts = {name: len(each) for name, each in lengths.items()}
+    if len(set(counts.values())) != 1:
+        raise errors.different_counts(counts)
+    first = next(iter(lengths.values()))
+    if len(first) == 0:
+        raise errors.no_observations()
+    for name, each in lengths.items():
+        if not np.array_equal(each, first):
+            trial = int(np.flatnonzero(each != first)[0])
+            raise errors.different_lengths(next(iter(lengths)), name, trial, int(first[trial]), int(each[trial]))
+    return first
+
+
+def _presence(name: str, asked: Any, exists: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    if asked is None:
+        return exists.copy()
+    array = np.asarray(asked)
+    if array.dtype.kind != "b" or array.shape not in ((len(exists),), exists.shape):
+        raise errors.bad_value(
+            f"presence of factor '{name}'",
+            f"booleans of shape ({len(exists)},) or {exists.shape}",
+            f"{array.dtype} of shape {array.shape}",
+        )
+    return exists & (array[:, None] if array.ndim == 1 else array)
+
+
+def _factor(
+    name: str, array: NDArray[Any], asked: NDArray[np.bool_], before: FactorSpec | None
+) -> tuple[FactorSpec, NDArray[Any], NDArray[np.bool_]]:
+    """One factor's spec, its values with zeros where absent, and where it is present."""
+    scalar = array.ndim == 2
+    if array.dtype.kind in "US" or (scalar and array.dtype.kind in "iub" and (before is None or before.is_label)):
+        return _labels(name, array, asked, before)
+    if scalar:
+        array = array[..., None]
+    spec = FactorSpec(tuple(int(length) for length in array.shape[2:]))
+    if before is not None and before != spec:
+        raise errors.event_shape(name, before.event_shape, spec.event_shape, before.is_label)
+    if array.dtype.kind != "f":
+        present = asked
+    else:
+        present = asked & _finite_rows(name, array, asked)
+    if not present.all():
+        array = np.where(present.reshape(*present.shape, *[1] * len(spec.event_shape)), array, 0).astype(array.dtype)
+    return spec, array, present
+
+
+def _finite_rows(name: str, array: NDArray[Any], asked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """False where a whole row is NaN; complains of rows that are partly so, and of infinities."""
+    flat = array.reshape(*array.shape[:2], -1)
+    if np.isfinite(flat.sum(dtype=np.float64)):
+        return np.ones(asked.shape, bool)
+    missing = np.isnan(flat)
+    infinite = (np.isinf(flat).any(-1) & asked).nonzero()
+    if infinite[0].size:
+        raise errors.infinite(name, int(infinite[0][0]), int(infinite[1][0]), infinite[0].size)
+    whole = missing.all(-1)
+    partly = (missing.any(-1) & ~whole & asked).nonzero()
+    if partly[0].size:
+        n, t = int(partly[0][0]), int(partly[1][0])
+        raise errors.partly_missing(name, n, t, int(missing[n, t].sum()), flat.shape[-1], partly[0].size)
+    return ~whole
+
+
+def _labels(
+    name: str, array: NDArray[Any], asked: NDArray[np.bool_], before: FactorSpec | None
+) -> tuple[FactorSpec, NDArray[Any], NDArray[np.bool_]]:
+    """Codes of categories; the empty string is a missing label."""
+    if array.ndim != 2:
+        raise errors.bad_dtype(name, f"{array.dtype} of event shape {array.shape[2:]}")
+    if before is not None and before.vocabulary is None:
+        raise errors.event_shape(name, before.event_shape, (), False)
+    present = asked & (array != "") if array.dtype.kind in "US" else asked
+    if before is None:
+        vocabulary = np.unique(array[present])
+    else:
+        vocabulary = np.asarray(before.vocabulary)
+        unseen = ~np.isin(array, vocabulary) & present
+        if unseen.any():
+            raise errors.unseen_label(name, array[unseen][0], before.vocabulary or ())
+    codes = np.where(present, np.searchsorted(vocabulary, array).clip(0, max(0, len(vocabulary) - 1)), 0)
+    spec = FactorSpec((), tuple(vocabulary.tolist())) if before is None else before
+    return spec, codes.astype(np.int64), present
+
+
+def _times(times: Any, exists: NDArray[np.bool_], lengths: Lengths) -> NDArray[np.float64]:
+    count, longest = exists.shape
+    if times is None:
+        return np.broadcast_to(np.arange(longest, dtype=np.float64), exists.shape)
+    if isinstance(times, Sequence) and len(times) == count and np.ndim(times[0]) == 1:
+        padded = np.zeros(exists.shape)
+        for n, each in enumerate(times):
+            if len(each) != lengths[n]:
+                raise errors.bad_value(f"times[{n}]", f"{lengths[n]} times", f"{len(each)}")
+            padded[n, : len(each)] = np.asarray(each, np.float64)
+    else:
+        array = np.asarray(times, np.float64)
+        if array.shape not in ((longest,), exists.shape):
+            raise errors.bad_value("times", f"shape ({longest},) or {exists.shape}", f"shape {array.shape}")
+        padded = np.broadcast_to(array, exists.shape)
+    pairs = exists[:, 1:]
+    if not np.isfinite(padded[exists]).all() or bool((np.diff(padded, axis=1)[pairs] <= 0).any()):
+        raise errors.bad_value("times", "finite and strictly increasing within every trial", "times that are not")
+    return padded
+
+
+def _weights(weights: Any, count: int) -> NDArray[np.float64]:
+    if weights is None:
+        return np.ones(count)
+    array = np.asarray(weights, np.float64)
+    good = array.shape == (count,) and bool(np.isfinite(array).all()) and bool((array >= 0).all())
+    if not good or array.sum() == 0:
+        raise errors.bad_value(
+            "sample weights", f"{count} finite numbers ≥ 0, not all zero", f"shape {array.shape}, dtype {array.dtype}"
+        )
+    return array

@@ -1,0 +1,127 @@
+"""Input scaling per factor: chosen by dtype and range, fitted on training data only, kept in the model."""
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Shaped
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rpmodels import errors
+
+ScalingName = Literal["auto", "none", "standard", "robust", "sqrt", "unit"]
+NAMES: tuple[str, ...] = ("auto", "none", "standard", "robust", "sqrt", "unit")
+CLIP = 4.0
+"""Standardised inputs are clipped here: one outlier of 27 sd can throw a posterior outside its prior."""
+
+
+class Scaling(nn.Module, ABC):
+    """From a factor's rows as the user has them to what its network sees."""
+
+    clipped = 0
+    """Training values beyond the clip, of `seen`."""
+    seen = 0
+
+    @abstractmethod
+    def forward(self, rows: Shaped[Tensor, "n *event"], dtype: torch.dtype) -> Shaped[Tensor, "n *event"]:
+        """Scaled rows."""
+
+
+class Unscaled(Scaling):
+    """Numbers as they are."""
+
+    def forward(self, rows: Shaped[Tensor, "n *event"], dtype: torch.dtype) -> Shaped[Tensor, "n *event"]:
+        """Only the precision changes."""
+        return rows.to(dtype)
+
+
+class Labels(Scaling):
+    """Codes of categories, for a lookup table."""
+
+    def forward(self, rows: Shaped[Tensor, "n *event"], dtype: torch.dtype) -> Shaped[Tensor, "n *event"]:
+        """Untouched."""
+        return rows
+
+
+class Affine(Scaling):
+    """x ↦ clip(((√x or x) − offset) / scale)."""
+
+    offset: Tensor
+    scale: Tensor
+
+    def __init__(self, offset: Tensor, scale: Tensor, clip: float = math.inf, root: bool = False) -> None:
+        super().__init__()
+        self.register_buffer("offset", offset)
+        self.register_buffer("scale", scale)
+        self.clip = clip
+        self.root = root
+
+    def forward(self, rows: Shaped[Tensor, "n *event"], dtype: torch.dtype) -> Shaped[Tensor, "n *event"]:
+        """Scaled and clipped."""
+        values = rows.to(dtype)
+        if self.root:
+            values = values.clamp_min(0).sqrt()
+        scaled = (values - self.offset) / self.scale
+        return scaled if math.isinf(self.clip) else scaled.clamp(-self.clip, self.clip)
+
+    def extra_repr(self) -> str:
+        """Shown by print(model)."""
+        return f"clip={self.clip}, root={self.root}, clipped {self.clipped} of {self.seen} training values"
+
+
+def fit_scaling(factor: str, rows: NDArray[Any], name: str, is_label: bool) -> Scaling:
+    """The scaling of one factor, from its present training rows (n, *event)."""
+    if name not in NAMES:
+        raise errors.bad_choice(f"the scaling of factor '{factor}'", NAMES, name)
+    if is_label:
+        return Labels()
+    chosen = choose(rows) if name == "auto" else name
+    if chosen == "none":
+        return Unscaled()
+    if chosen == "unit":
+        return Affine(torch.zeros(()), torch.full((), 255.0))
+    return _affine(factor, rows, chosen)
+
+
+def choose(rows: NDArray[Any]) -> str:
+    """The scaling that dtype and range suggest."""
+    kind, images = rows.dtype.kind, rows.ndim >= 3
+    if kind == "b" or rows.size == 0:
+        return "none"
+    low, high = float(rows.min()), float(rows.max())
+    if rows.dtype == np.uint8 and (images or high > 127):
+        return "unit"
+    if images and 0.0 <= low and high <= 1.0:
+        return "none"
+    if low >= 0 and high > 1 and (kind in "iu" or _whole_numbers(rows)):
+        return "sqrt"
+    return "standard"
+
+
+def _whole_numbers(rows: NDArray[Any]) -> bool:
+    sample = rows[:1000]
+    return bool((sample == np.round(sample)).all()) and bool((rows == np.round(rows)).all())
+
+
+def _affine(factor: str, rows: NDArray[Any], name: str) -> Scaling:
+    """Centre and scale per column of a vector; one pair of numbers for a whole image."""
+    root = name == "sqrt"
+    values = np.sqrt(np.maximum(rows, 0)) if root else np.asarray(rows)
+    axis = 0 if values.ndim <= 2 else None
+    if name == "robust":
+        low, offset, high = np.percentile(values, [25, 50, 75], axis=axis)
+        scale = (high - low) / 1.349
+    else:
+        offset, scale = values.mean(axis=axis, dtype=np.float64), values.std(axis=axis, dtype=np.float64)
+    constant = scale <= 1e-12 * (1.0 + np.abs(offset))
+    if constant.any():
+        warnings.warn(errors.constant_channels(factor, np.flatnonzero(np.atleast_1d(constant))), stacklevel=2)
+    scale = np.where(constant, 1.0, scale)
+    scaling = Affine(torch.as_tensor(offset), torch.as_tensor(scale), CLIP, root)
+    scaling.clipped = int((np.abs(values - offset) > CLIP * scale).sum())
+    scaling.seen = int(values.size)
+    return scaling

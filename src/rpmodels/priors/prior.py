@@ -1,0 +1,108 @@
+"""The contract of a prior: absorb per-site potentials, give back the posterior they imply."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from rpmodels.carriers import Sites
+from rpmodels.families import Family, Samplable
+
+
+class Posterior(ABC):
+    """q(Z) of a batch, as the free energy and the user read it."""
+
+    @property
+    @abstractmethod
+    def eta(self) -> Float[Tensor, "N T D"]:
+        """η_q of every site's marginal."""
+
+    @property
+    @abstractmethod
+    def mu(self) -> Float[Tensor, "N T D"]:
+        """μ_q = ⟨t(z)⟩ of every site's marginal."""
+
+    @property
+    @abstractmethod
+    def kl(self) -> Float[Tensor, "N"]:
+        """KL(q(Z)‖p(Z)) per observation."""
+
+    @property
+    @abstractmethod
+    def log_partition(self) -> Float[Tensor, "N"]:
+        """log ∫ p(Z) exp(Σ potentials·t): with the exact potentials, log W (eq 4)."""
+
+    @abstractmethod
+    def sample(self, generator: torch.Generator) -> Shaped[Tensor, "N T *z"]:
+        """A joint draw of Z per observation."""
+
+
+class Prior(nn.Module, ABC):
+    """p(Z). Every subclass is one file in this room."""
+
+    @property
+    @abstractmethod
+    def family(self) -> Family:
+        """The family of one site's marginal, shared with the recognition factors."""
+
+    @abstractmethod
+    def reference(self, sites: Sites, shared: bool) -> Float[Tensor, "S D"]:
+        """The natural parameters that factors are relative to: one per site, or one for all (S = 1)."""
+
+    @abstractmethod
+    def condition(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> Posterior:
+        """q(Z) ∝ p(Z) exp(Σ_t potentials_t·t(z_t)); sites that do not exist are ignored."""
+
+    @abstractmethod
+    def update(self, posterior: Posterior, weights: Float[Tensor, "N"], fraction: float) -> None:
+        """The closed-form part of the M-step, from a batch that is this fraction of the data."""
+
+    @abstractmethod
+    def parameter_kl(self) -> Float[Tensor, ""]:
+        """KL of the approximate posterior over the prior's own parameters (variational Bayes); else zero."""
+
+
+@dataclass(frozen=True)
+class IndependentSites(Posterior):
+    """The posterior when sites are independent given nothing: each is the prior's member plus its potential.
+
+    `log_normaliser` is that of the prior's member; under variational Bayes exp⟨log π⟩ is not normalised,
+    and its normaliser is taken as 0 rather than Φ(η₀).
+    """
+
+    family: Family
+    eta_0: Float[Tensor, "S D"]
+    log_normaliser: Float[Tensor, "S"]
+    potentials: Float[Tensor, "N T D"]
+    sites: Sites
+
+    @cached_property
+    def eta(self) -> Float[Tensor, "N T D"]:
+        """η₀ + potentials."""
+        return self.eta_0 + self.potentials
+
+    @cached_property
+    def mu(self) -> Float[Tensor, "N T D"]:
+        """Mean parameters of every site."""
+        return self.family.mean(self.eta)
+
+    def _summed(self, values: Float[Tensor, "N T"]) -> Float[Tensor, "N"]:
+        return torch.where(self.sites.exists, values, torch.zeros_like(values)).sum(-1)
+
+    @cached_property
+    def log_partition(self) -> Float[Tensor, "N"]:
+        """Σ_t Φ(η_q) − Φ(η₀)."""
+        return self._summed(self.family.log_normaliser(self.eta) - self.log_normaliser)
+
+    @cached_property
+    def kl(self) -> Float[Tensor, "N"]:
+        """Σ_t potentials·μ_q − Φ(η_q) + Φ(η₀)."""
+        return self._summed((self.potentials * self.mu).sum(-1)) - self.log_partition
+
+    def sample(self, generator: torch.Generator) -> Shaped[Tensor, "N T *z"]:
+        """Every site by itself."""
+        return cast(Samplable, self.family).sample(self.eta, generator)

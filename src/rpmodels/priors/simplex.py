@@ -1,0 +1,120 @@
+"""Probability vectors as a prior holds them: fixed, learned by EM, or under a Dirichlet (variational Bayes).
+
+Rows of a table are separate distributions, so an initial distribution is one row and a transition matrix K.
+"""
+
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class Simplex(nn.Module, ABC):
+    """R distributions over K values."""
+
+    @abstractmethod
+    def log_weights(self) -> Float[Tensor, "R K"]:
+        """log π, or ⟨log π⟩ under variational Bayes."""
+
+    @abstractmethod
+    def probabilities(self) -> Float[Tensor, "R K"]:
+        """π, or ⟨π⟩."""
+
+    @abstractmethod
+    def update(self, counts: Float[Tensor, "R K"], fraction: float) -> None:
+        """Closed-form M-step from expected counts of a batch that is this fraction of all data."""
+
+    @abstractmethod
+    def kl(self) -> Float[Tensor, ""]:
+        """KL(q(π)‖p(π)); zero for point estimates."""
+
+    log_probability_floor = -30.0
+    """Where learned probabilities stop shrinking: a state at e⁻³⁰ is dead, at 0 it would be NaN."""
+
+
+class FixedSimplex(Simplex):
+    """Known probabilities."""
+
+    log_pi: Tensor
+
+    def __init__(self, probabilities: Float[Tensor, "R K"]) -> None:
+        super().__init__()
+        self.register_buffer("log_pi", _safe_log(probabilities))
+
+    def log_weights(self) -> Float[Tensor, "R K"]:
+        """log π."""
+        return self.log_pi
+
+    def probabilities(self) -> Float[Tensor, "R K"]:
+        """π."""
+        return self.log_pi.exp()
+
+    def update(self, counts: Float[Tensor, "R K"], fraction: float) -> None:
+        """Nothing to learn."""
+
+    def kl(self) -> Float[Tensor, ""]:
+        """Zero."""
+        return self.log_pi.new_zeros(())
+
+
+class LearnedSimplex(Simplex):
+    """Maximum-likelihood probabilities: the M-step is the normalised expected count."""
+
+    log_pi: Tensor
+
+    def __init__(self, probabilities: Float[Tensor, "R K"]) -> None:
+        super().__init__()
+        self.register_buffer("log_pi", _safe_log(probabilities))
+
+    def log_weights(self) -> Float[Tensor, "R K"]:
+        """log π."""
+        return self.log_pi
+
+    def probabilities(self) -> Float[Tensor, "R K"]:
+        """π."""
+        return self.log_pi.exp()
+
+    def update(self, counts: Float[Tensor, "R K"], fraction: float) -> None:
+        """π ← (1 − fraction) π + fraction · counts/Σ counts; the whole EM update when the batch is the data."""
+        total = counts.sum(-1, keepdim=True)
+        target = torch.where(total > 0, counts / total.clamp_min(1e-30), self.probabilities())
+        self.log_pi.copy_(_safe_log((1 - fraction) * self.probabilities() + fraction * target))
+
+    def kl(self) -> Float[Tensor, ""]:
+        """Zero: a point estimate."""
+        return self.log_pi.new_zeros(())
+
+
+class DirichletSimplex(Simplex):
+    """π ~ Dirichlet(a), with q(π) = Dirichlet(â) by variational Bayes."""
+
+    prior_count: Tensor
+    count: Tensor
+
+    def __init__(self, prior_count: Float[Tensor, "R K"]) -> None:
+        super().__init__()
+        self.register_buffer("prior_count", prior_count)
+        self.register_buffer("count", prior_count.clone())
+
+    def log_weights(self) -> Float[Tensor, "R K"]:
+        """⟨log π⟩ = Ψ(â_k) − Ψ(Σ â)."""
+        return torch.digamma(self.count) - torch.digamma(self.count.sum(-1, keepdim=True))
+
+    def probabilities(self) -> Float[Tensor, "R K"]:
+        """⟨π⟩."""
+        return self.count / self.count.sum(-1, keepdim=True)
+
+    def update(self, counts: Float[Tensor, "R K"], fraction: float) -> None:
+        """â ← (1 − fraction) â + fraction (a + counts/fraction): stochastic variational inference."""
+        self.count.copy_((1 - fraction) * self.count + fraction * (self.prior_count + counts / fraction))
+
+    def kl(self) -> Float[Tensor, ""]:
+        """KL(Dirichlet(â)‖Dirichlet(a))."""
+        posterior = torch.distributions.Dirichlet(self.count)
+        return torch.distributions.kl_divergence(posterior, torch.distributions.Dirichlet(self.prior_count)).sum()
+
+
+def _safe_log(probabilities: Float[Tensor, "R K"]) -> Float[Tensor, "R K"]:
+    logs = probabilities.log().clamp_min(Simplex.log_probability_floor)
+    return torch.log_softmax(logs, -1)
