@@ -21,7 +21,7 @@ class BuildError(RPModelsError, ValueError):
     """Parts that do not go together."""
 
 
-class NotFittedError(RPModelsError, _NotFitted):
+class NotFittedError(RPModelsError, _NotFitted):  # type: ignore[misc]
     """A fitted model is needed."""
 
 
@@ -147,9 +147,9 @@ def infinite(name: str, n: int, t: int, count: int) -> InputError:
 def partly_missing(name: str, n: int, t: int, missing: int, width: int, count: int) -> InputError:
     """NaN inside a row."""
     return InputError(
-        f"Factor '{name}': {count} row(s) are partly NaN, first observation {n}, site {t} ({missing} of {width} values). "
-        "A whole missing row is free (the factor is dropped exactly), part of one is not: the network needs an "
-        "input. Fill the gaps, make the row all NaN, or split the columns into several factors."
+        f"Factor '{name}': {count} row(s) are partly NaN, first observation {n}, site {t} ({missing} of {width} "
+        "values). A whole missing row is free (the factor is dropped exactly), part of one is not: the network needs "
+        "an input. Fill the gaps, make the row all NaN, or split the columns into several factors."
     )
 
 
@@ -164,7 +164,9 @@ def unseen_label(name: str, label: object, vocabulary: Sequence[object]) -> Inpu
 
 def all_missing(names: Sequence[str]) -> InputError:
     """Nothing there."""
-    return InputError(f"Everything is missing: no row of {', '.join(names)} is present. Expected some that are not NaN.")
+    return InputError(
+        f"Everything is missing: no row of {', '.join(names)} is present. Expected some that are not NaN."
+    )
 
 
 def nothing_to_learn(name: str) -> InputError:
@@ -188,8 +190,8 @@ def never_overlaps(name: str, others: Sequence[str]) -> InputError:
     """A factor that is always alone."""
     return InputError(
         f"Factor '{name}' is never present together with another observation of the same trial "
-        f"({', '.join(others) or 'there is no other factor'}): nothing can be learnt about it. Expected some observations "
-        "with two or more factors."
+        f"({', '.join(others) or 'there is no other factor'}): nothing can be learnt about it. Expected some "
+        "observations with two or more factors."
     )
 
 
@@ -315,8 +317,8 @@ def learnt_nothing(score: float) -> RPModelsWarning:
 def data_missing(file: str, folder: str, command: str) -> DataSetError:
     """Nowhere to be found."""
     return DataSetError(
-        f"{file} was not found in {folder} and could not be downloaded. Put the file there, or set RPMODELS_DATA to the "
-        f"folder that has it, or, with a network, run: {command}"
+        f"{file} was not found in {folder} and could not be downloaded. Put the file there, or set RPMODELS_DATA to "
+        f"the folder that has it, or, with a network, run: {command}"
     )
 
 
@@ -343,6 +345,16 @@ def unknown_method(names: Sequence[str], known: Sequence[str]) -> RunError:
 def other_settings(folder: str, differing: Sequence[str]) -> RunError:
     """Results of other settings stand there."""
     return RunError(
-        f"{folder} holds results of other settings ({', '.join(differing)} differ). Choose another --out, or --force to "
-        "replace them."
+        f"{folder} holds results of other settings ({', '.join(differing)} differ). Choose another --out, or --force "
+        "to replace them."
     )
+
+
+def no_run(folder: str) -> RunError:
+    """No metrics.json."""
+    return RunError(f"{folder} holds no finished run: expected a metrics.json, as `rpmodels run` writes it.")
+
+
+def would_overwrite(path: str) -> RunError:
+    """A file is there already."""
+    return RunError(f"{path} is there already. Choose another --out, or --force to replace it.")

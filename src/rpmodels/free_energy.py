@@ -145,9 +145,7 @@ def fit_ceiling(
     return min(grid, sum(parts) - max(parts))
 
 
-def _grid_ceiling(
-    present: Mapping[str, Bool[Tensor, "N T"]], log_atoms: Mapping[str, Float[Tensor, "S"]]
-) -> float:
+def _grid_ceiling(present: Mapping[str, Bool[Tensor, "N T"]], log_atoms: Mapping[str, Float[Tensor, "S"]]) -> float:
     stacked = torch.stack([present[name] for name in log_atoms], -1)
     values = torch.stack([atoms.expand(stacked.shape[1]) for atoms in log_atoms.values()], -1).double()
     patterns, members = torch.unique(stacked.flatten(1), dim=0, return_counts=True)

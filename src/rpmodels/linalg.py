@@ -24,6 +24,7 @@ def jitter(dtype: torch.dtype) -> float:
 
 def cholesky(matrix: Float[Tensor, "*b n n"], what: str) -> Float[Tensor, "*b n n"]:
     """Lower L with L Lᵀ = matrix; `what` names the matrix in the failure text."""
+    factor: Tensor
     factor, info = torch.linalg.cholesky_ex(matrix)
     if not bool(info.any()):
         return factor

@@ -95,10 +95,10 @@ class RPM(nn.Module):
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "RPM":
         self._mixtures = None  # summaries of the atoms follow them to another device or precision
-        return cast("RPM", super()._apply(fn, recurse))
+        return cast("RPM", super()._apply(fn, recurse))  # type: ignore[no-untyped-call]
 
     def _like(self) -> Tensor:
-        return next(iter(self.prior.state_dict(keep_vars=True).values()))
+        return cast(Tensor, next(iter(self.prior.state_dict(keep_vars=True).values())))
 
     @property
     def dtype(self) -> torch.dtype:
@@ -177,9 +177,7 @@ class RPM(nn.Module):
     ) -> Inferred:
         rows = table.take(batch.index)
         posterior = self.e_step(self.prior, batch.sites, factors, mixtures, self.expected_log_mixture, rows)
-        energy = free_energy(
-            self.prior, posterior, factors, mixtures, self.expected_log_mixture, rows, n_observations
-        )
+        energy = free_energy(self.prior, posterior, factors, mixtures, self.expected_log_mixture, rows, n_observations)
         return Inferred(batch, posterior, energy)
 
     # ---- the fitted model -------------------------------------------------------------------
@@ -250,7 +248,7 @@ class RPM(nn.Module):
             yield batch, self.recognise(batch)
 
     def _whole_sites(self, observations: Observations) -> Sites:
-        times = torch.as_tensor(np.ascontiguousarray(observations.times[:1]), dtype=self.dtype, device=self.device)
+        times = torch.tensor(np.array(observations.times[:1]), dtype=self.dtype, device=self.device)
         return Sites(times, torch.ones_like(times, dtype=torch.bool))
 
     # ---- the implied generative side ---------------------------------------------------------

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from rpmodels import errors
 from rpmodels.free_energy import Score
-from rpmodels.learning import Attempt, Start, Training, best_of, device_of, dtype_of
+from rpmodels.learning import Attempt, Move, Start, Training, best_of, device_of, dtype_of
 from rpmodels.learning.seeding import seeded, spawn
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, read
@@ -57,6 +57,10 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Where the restarts begin."""
 
     @abstractmethod
+    def _move(self) -> Move | None:
+        """A way out of poor optima, if there is one for this kind of latent."""
+
+    @abstractmethod
     def _rung(self, training: Training) -> int:
         """Steps between two halvings of the restarts."""
 
@@ -92,6 +96,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             rung=self._rung(training),
             random_state=seeds[1],
             n_jobs=self.n_jobs,
+            move=self._move(),
             consumers=list(self.callbacks),
             verbose=bool(self.verbose),
         )

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rpmodels.estimators import choices
 from rpmodels.estimators.base import RPMEstimator
-from rpmodels.learning import AsGiven, KMeansStart, RandomStart, Start, Training
+from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, SplitMerge, Start, Training
 from rpmodels.learning.seeding import spawn
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -138,6 +138,9 @@ class RPCategorical(RPMEstimator):
         random = [RandomStart() for _ in range(self.n_init - 2)]
         return [AsGiven(), *random, KMeansStart()][: self.n_init]
 
+    def _move(self) -> Move | None:
+        return SplitMerge()
+
     def _rung(self, training: Training) -> int:
         return max(1, round(RUNG * training.max_iter))
 
@@ -161,9 +164,7 @@ class RPCategorical(RPMEstimator):
         model = self._fitted()
         recognised = model.recognised(self._observations({factor: x}))
         family = model.prior.family
-        return _rows(
-            family.mean(model.reference(batch.sites) + factors[factor].g) for batch, factors in recognised
-        )
+        return _rows(family.mean(model.reference(batch.sites) + factors[factor].g) for batch, factors in recognised)
 
     def conditional_weights(self, factor: str) -> NDArray[Any]:
         """p(x_j = training row m | z = k): (K, N), the implied generative conditional on the atoms."""

@@ -103,7 +103,7 @@ def head(choice: str) -> Head:
 
 
 def categorical_prior(choice: Any, n_states: int) -> CategoricalPrior:
-    """"uniform", "learned", K probabilities, or a number: the concentration of a Dirichlet (variational Bayes)."""
+    """By name ("uniform", "learned"), by K probabilities, or by a number: the concentration of a Dirichlet."""
     if isinstance(choice, str):
         made = {"uniform": CategoricalPrior.uniform, "learned": CategoricalPrior.learned}
         if choice not in made:

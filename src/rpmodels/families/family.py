@@ -79,9 +79,7 @@ class Reparametrised(Samplable):
         """How many standard normal numbers one draw takes."""
 
     @abstractmethod
-    def reparametrise(
-        self, eta: Float[Tensor, "*b D"], noise: Float[Tensor, "*b E"]
-    ) -> Float[Tensor, "*b K"]:
+    def reparametrise(self, eta: Float[Tensor, "*b D"], noise: Float[Tensor, "*b E"]) -> Float[Tensor, "*b K"]:
         """z(η, ε)."""
 
     def sample(self, eta: Float[Tensor, "*b D"], generator: torch.Generator) -> Shaped[Tensor, "..."]:
@@ -95,9 +93,7 @@ class HasStatisticCovariance(ABC):
     """Knows V_q, the covariance of t(z), through its root: (A6–A8) without building the matrix."""
 
     @abstractmethod
-    def covariance_root(
-        self, eta_q: Float[Tensor, "*b D"], g: Float[Tensor, "*c D"]
-    ) -> Float[Tensor, "..."]:
+    def covariance_root(self, eta_q: Float[Tensor, "*b D"], g: Float[Tensor, "*c D"]) -> Float[Tensor, "..."]:
         """u with u·u′ = gᵀ V_q g′ for any two potentials g, g′ (leading axes broadcast)."""
 
 

@@ -101,8 +101,8 @@ class FullGaussian(Family, Reparametrised, HasStatisticCovariance):
         return self.latents + self.latents * (self.latents + 1) // 2
 
     def _split(self, eta: Float[Tensor, "*b D"]) -> tuple[Float[Tensor, "*b K"], Float[Tensor, "*b K K"]]:
-        first, second = eta.split([self.latents, self.latents**2], -1)
-        return first, second.unflatten(-1, (self.latents, self.latents))
+        first, second = eta[..., : self.latents], eta[..., self.latents :]
+        return first, second.reshape(*second.shape[:-1], self.latents, self.latents)
 
     def _factorised(self, eta: Float[Tensor, "*b D"]) -> tuple[Float[Tensor, "*b K"], Float[Tensor, "*b K K"]]:
         """Λm and the Cholesky factor of Λ (symmetrised, so that gradients are symmetric too)."""
@@ -140,7 +140,7 @@ class FullGaussian(Family, Reparametrised, HasStatisticCovariance):
 
         With zero off the diagonal this is `DiagonalGaussian.to_valid`.
         """
-        first, triangle = raw.split([self.latents, self.raw_size - self.latents], -1)
+        first, triangle = raw[..., : self.latents], raw[..., self.latents :]
         rows, columns = torch.tril_indices(self.latents, self.latents, device=raw.device)
         lower = raw.new_zeros(*raw.shape[:-1], self.latents, self.latents)
         on_diagonal = rows == columns
@@ -159,7 +159,7 @@ class FullGaussian(Family, Reparametrised, HasStatisticCovariance):
     def reparametrise(self, eta: Float[Tensor, "*b D"], noise: Float[Tensor, "*b K"]) -> Float[Tensor, "*b K"]:
         """m + L⁻ᵀ ε, with LLᵀ = Λ."""
         first, factor = self._factorised(eta)
-        spread = torch.linalg.solve_triangular(factor.mT, noise[..., None], upper=True)[..., 0]
+        spread: Tensor = torch.linalg.solve_triangular(factor.mT, noise[..., None], upper=True)[..., 0]
         return linalg.solve(factor, first) + spread
 
     def covariance_root(self, eta_q: Float[Tensor, "*b D"], g: Float[Tensor, "*c D"]) -> Float[Tensor, "..."]:
@@ -167,6 +167,7 @@ class FullGaussian(Family, Reparametrised, HasStatisticCovariance):
         m, covariance = self.moments(eta_q)
         root = linalg.cholesky(covariance, "a posterior covariance")
         first, second = self._split(g)
+        second = 0.5 * (second + second.mT)  # only the symmetric part meets zzᵀ
         linear = first + 2.0 * (second @ m[..., None])[..., 0]
         left = (root.mT @ linear[..., None])[..., 0]
         return torch.cat([left, _SQRT2 * (root.mT @ second @ root).flatten(-2)], -1)

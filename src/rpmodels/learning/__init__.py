@@ -1,6 +1,8 @@
 """Learning: one loop, its consumers, restarts."""
 
+from rpmodels.learning.batches import Minibatches
 from rpmodels.learning.loop import Objective, State, steps
+from rpmodels.learning.moves import Move, SplitMerge
 from rpmodels.learning.restarts import Attempt, best_of
 from rpmodels.learning.starts import AsGiven, KMeansStart, RandomStart, Start
 from rpmodels.learning.train import Run, Training, device_of, dtype_of, train
@@ -9,9 +11,12 @@ __all__ = [
     "AsGiven",
     "Attempt",
     "KMeansStart",
+    "Minibatches",
+    "Move",
     "Objective",
     "RandomStart",
     "Run",
+    "SplitMerge",
     "Start",
     "State",
     "Training",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from rpmodels import errors
 from rpmodels.learning.consumers import Progress
 from rpmodels.learning.loop import Consumer
+from rpmodels.learning.moves import Move
 from rpmodels.learning.parallel import parallel_map
 from rpmodels.learning.seeding import spawn
 from rpmodels.learning.starts import Start
@@ -17,6 +18,13 @@ from rpmodels.model import RPM
 from rpmodels.observations import Observations
 
 logger = logging.getLogger("rpmodels")
+
+MOVES = 4
+"""Moves tried at most."""
+SETTLED = 3
+"""Rungs that a run must have trained before a move can read its states."""
+CHALLENGE = 2
+"""Rungs that champion and rival train before they are compared."""
 
 
 @dataclass
@@ -44,13 +52,15 @@ def best_of(
     rung: int,
     random_state: int | None,
     n_jobs: int | None = None,
+    move: Move | None = None,
     consumers: Sequence[Consumer] = (),
     verbose: bool = False,
 ) -> tuple[Run, list[Attempt]]:
     """Train from every start for `rung` steps, keep the better half, and so on; the last one to the end.
 
     `model` is a prepared pattern that every start copies. Starts are compared by their mean free energy
-    over the last epoch, always after the same number of steps.
+    over the last epoch, always after the same number of steps. Before it goes to the end, the best run meets
+    the rivals that `move` proposes, under the same rule.
     """
     seeds = spawn(random_state, len(starts))
     attempts = [Attempt(start.name, seed) for start, seed in zip(starts, seeds, strict=True)]
@@ -68,7 +78,7 @@ def best_of(
         alive = alive[: math.ceil(len(alive) / 2)]
         progress.advance(alive[0].attempt.free_energies[-1])
     progress.close()
-    winner = alive[0].run
+    winner = _challenged(alive[0], attempts, observations, move, rung).run
     ending = Progress(training.max_iter, verbose, "training", winner.step)
     try:
         winner.finish(observations, [ending, *consumers])
@@ -92,6 +102,33 @@ def _climb(contender: _Contender, observations: Observations, until: int) -> _Co
         contender.attempt.failure = str(failure)
         contender.attempt.free_energies.append(-math.inf)
     return contender
+
+
+def _challenged(
+    champion: _Contender, attempts: list[Attempt], observations: Observations, move: Move | None, rung: int
+) -> _Contender:
+    """The champion, or what became of it through moves that raised the free energy."""
+    if move is None:
+        return champion
+    if champion.run.step < SETTLED * rung <= champion.run.training.max_iter:
+        champion = _climb(champion, observations, SETTLED * rung)
+    for number in range(MOVES):
+        until = champion.run.step + CHALLENGE * rung
+        if until >= champion.run.training.max_iter:
+            break
+        rival = copy.deepcopy(champion)
+        rival.attempt = Attempt(f"{champion.attempt.kind} + move", champion.attempt.seed + number + 1)
+        if not move(rival.run.model, observations, rival.attempt.seed):
+            break
+        attempts.append(rival.attempt)
+        champion, rival = _climb(champion, observations, until), _climb(rival, observations, until)
+        better = rival.attempt.free_energies[-1] > champion.attempt.free_energies[-1]
+        logger.info("move %s: %.4f nats against %.4f", "kept" if better else "dropped",
+                    rival.attempt.free_energies[-1], champion.attempt.free_energies[-1])  # fmt: skip
+        if not better:
+            break
+        champion = rival
+    return champion
 
 
 def _replace(attempts: list[Attempt], alive: Sequence[_Contender]) -> None:

@@ -14,7 +14,7 @@ def seeded(seed: int) -> Iterator[None]:
     Layers draw their first weights and their dropout from the global generators only, so these are the
     places where they are set.
     """
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         yield

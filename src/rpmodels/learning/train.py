@@ -187,9 +187,7 @@ class Run:
         if not len(self.validation_index):
             return None
         every = max(1, self.training.patience // 10)
-        return HeldOut(
-            self.model, observations, self.train_index, self.validation_index, every, self.training.patience
-        )
+        return HeldOut(self.model, observations, self.train_index, self.validation_index, every, self.training.patience)
 
     def recent(self) -> float:
         """Mean free energy over the last epoch: what restarts are judged by."""
@@ -223,14 +221,16 @@ def train(
 
 
 def device_of(name: str | torch.device) -> torch.device:
-    """"auto" is CUDA where there is one, else the CPU; anything else (also MPS) only when named."""
+    """The device by name: "auto" is CUDA where there is one, else the CPU; MPS only when named."""
     if isinstance(name, str) and name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as failure:
-        raise errors.bad_value("device", "'auto', 'cpu', or a device of this machine", f"{name!r} ({failure})") from failure
+        raise errors.bad_value(
+            "device", "'auto', 'cpu', or a device of this machine", f"{name!r} ({failure})"
+        ) from failure
     return device
 
 

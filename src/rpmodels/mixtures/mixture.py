@@ -76,7 +76,7 @@ class TableMixture(Mixture):
         return shared if self.own is None else reduce.log_add_exp(shared, _own_log_count(self.own, shared))
 
     def with_own(self, own: Factor) -> "TableMixture":
-        """This table plus each site's own atom."""
+        """The table plus each site's own atom."""
         sites = own.g.shape[1]
         return replace(
             self,

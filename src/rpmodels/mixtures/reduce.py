@@ -27,7 +27,8 @@ def log_sum_exp(values: Float[Tensor, "..."], dim: int = -1) -> Float[Tensor, ".
 
 def log_add_exp(left: Float[Tensor, "..."], right: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """log(exp left + exp right), as safe as `log_sum_exp`; the two broadcast."""
-    return log_sum_exp(torch.stack(torch.broadcast_tensors(left, right), -1))
+    pair = torch.broadcast_tensors(left, right)  # type: ignore[no-untyped-call]
+    return log_sum_exp(torch.stack(pair, -1))
 
 
 def over_atoms(

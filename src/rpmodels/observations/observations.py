@@ -54,7 +54,7 @@ class Observations:
     def batch(self, index: NDArray[np.int64], dtype: torch.dtype, device: torch.device) -> Batch:
         """These observations as tensors, cut to the longest among them."""
         exists = self.exists[index]
-        sites = max(1, int(exists.any(0).nonzero()[0].max(initial=0)) + 1)
+        sites = max(1, int(np.flatnonzero(exists.any(axis=0)).max(initial=0)) + 1)
 
         def tensor(array: NDArray[Any], kind: torch.dtype | None = None) -> torch.Tensor:
             return torch.as_tensor(np.ascontiguousarray(array), dtype=kind).to(device)

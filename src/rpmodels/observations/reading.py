@@ -159,7 +159,7 @@ def _presence(name: str, asked: Any, exists: NDArray[np.bool_]) -> NDArray[np.bo
             f"booleans of shape ({len(exists)},) or {exists.shape}",
             f"{array.dtype} of shape {array.shape}",
         )
-    return exists & (array[:, None] if array.ndim == 1 else array)
+    return np.asarray(exists & (array[:, None] if array.ndim == 1 else array))
 
 
 def _factor(
@@ -174,10 +174,7 @@ def _factor(
     spec = FactorSpec(tuple(int(length) for length in array.shape[2:]))
     if before is not None and before != spec:
         raise errors.event_shape(name, before.event_shape, spec.event_shape, before.is_label)
-    if array.dtype.kind != "f":
-        present = asked
-    else:
-        present = asked & _finite_rows(name, array, asked)
+    present = asked & _finite_rows(name, array, asked) if array.dtype.kind == "f" else asked
     if not present.all():
         array = np.where(present.reshape(*present.shape, *[1] * len(spec.event_shape)), array, 0).astype(array.dtype)
     return spec, array, present
@@ -197,7 +194,7 @@ def _finite_rows(name: str, array: NDArray[Any], asked: NDArray[np.bool_]) -> ND
     if partly[0].size:
         n, t = int(partly[0][0]), int(partly[1][0])
         raise errors.partly_missing(name, n, t, int(missing[n, t].sum()), flat.shape[-1], partly[0].size)
-    return ~whole
+    return np.asarray(~whole)
 
 
 def _labels(

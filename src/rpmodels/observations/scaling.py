@@ -95,7 +95,7 @@ def choose(rows: NDArray[Any]) -> str:
     low, high = float(rows.min()), float(rows.max())
     if rows.dtype == np.uint8 and (images or high > 127):
         return "unit"
-    if images and 0.0 <= low and high <= 1.0:
+    if images and low >= 0.0 and high <= 1.0:
         return "none"
     if low >= 0 and high > 1 and (kind in "iu" or _whole_numbers(rows)):
         return "sqrt"

@@ -31,7 +31,7 @@ class RecognitionFactor(nn.Module):
     ) -> Factor:
         """g at every site, zero where absent."""
         if bool(present.all()):
-            raw = self._raw(rows_of(inputs), reference.dtype).unflatten(0, present.shape)
+            raw = self._raw(rows_of(inputs), reference.dtype).reshape(*present.shape, -1)
             return Factor(self.head(family, raw, reference), present)
         raw = reference.new_zeros(*present.shape, family.raw_size)
         if bool(present.any()):

@@ -56,7 +56,7 @@ class ConvolutionalNetwork(nn.Module):
             nn.Flatten(), nn.Dropout(dropout), nn.Linear(20 * height * width, hidden), nn.ReLU(),
             nn.Dropout(dropout), nn.Linear(hidden, n_out),
         )  # fmt: skip
-        self.to(memory_format=torch.channels_last)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, x: Float[Tensor, "n *event"]) -> Float[Tensor, "n out"]:
         """Raw numbers of n images."""

@@ -1,0 +1,56 @@
+# Every target does its own set-up. `make test` and `make demo` need nothing but Python 3.11 or newer.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+ifneq ($(wildcard ../shared/data),)
+export RPMODELS_DATA ?= $(abspath ../shared/data)
+endif
+
+.PHONY: setup demo test lint docs bench soak wheel clean
+
+$(VENV)/.created:
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# The library alone: enough for the demo.
+$(VENV)/.library: $(VENV)/.created pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+# Every extra: tests, linters, documentation, data sets.
+$(VENV)/.full: $(VENV)/.created pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[arena,textures,docs,dev]'
+	@touch $@ $(VENV)/.library
+
+setup: $(VENV)/.full
+
+demo: $(VENV)/.library
+	$(BIN)/rpmodels run peer-supervision --preset quick --out demo/peer-supervision
+	$(BIN)/rpmodels report demo/peer-supervision --out demo/report.html --force
+	@echo "Open demo/report.html"
+
+test: setup lint
+	$(BIN)/python -m pytest -n 2 -m "not soak" --cov --cov-report=term
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: setup
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
+bench: setup
+	$(BIN)/python benchmarks/discrete.py
+
+soak: setup
+	$(BIN)/python -m pytest -m soak
+
+wheel: setup
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist
+
+clean:
+	rm -rf $(VENV) demo dist docs/_build

@@ -1,0 +1,5 @@
+"""`python -m rpmodels`."""
+
+from rpmodels.cli import main
+
+main()

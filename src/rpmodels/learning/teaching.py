@@ -1,0 +1,80 @@
+"""Short supervised lessons for discrete latents: what k-means starts and split moves have in common."""
+
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+
+from rpmodels.families import FiniteSupport
+from rpmodels.learning.batches import Minibatches
+from rpmodels.learning.seeding import seeded
+from rpmodels.model import RPM
+from rpmodels.observations import Observations
+from rpmodels.recognition import RecognitionFactor
+
+COMPONENTS = 50
+LEARNING_RATE = 1e-3
+BATCH = 500
+
+
+def teach(model: RPM, observations: Observations, states: NDArray[np.int64], steps: int, seed: int) -> None:
+    """Every factor learns, for a few steps, to recognise the given state of its observation, states (N, T)."""
+    family = cast(FiniteSupport, model.prior.family)
+    optimiser = torch.optim.Adam(model.recognition.parameters(), LEARNING_RATE)
+    batches = Minibatches(len(observations), BATCH, seed)
+    model.train()
+    for _ in range(steps):
+        index = batches.next()
+        batch = observations.batch(index, model.dtype, model.device)
+        target = torch.as_tensor(states[index][:, : batch.sites.exists.shape[1]], device=model.device)
+        loss = torch.zeros((), dtype=model.dtype, device=model.device)
+        with seeded(batches.step_seed()):
+            for factor in model.recognise(batch).values():
+                log_f = family.log_probabilities(model.reference(batch.sites) + factor.g)
+                picked = log_f.gather(-1, target[..., None].long())[..., 0]
+                loss = loss - factor.masked(picked).sum() / factor.present.sum().clamp_min(1)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+
+
+def compact_features(model: RPM, observations: Observations, seed: int) -> NDArray[Any]:
+    """`features`, reduced by PCA where they are many."""
+    wide = features(model, observations)
+    if min(wide.shape) <= COMPONENTS:
+        return wide
+    reduced = PCA(COMPONENTS, svd_solver="randomized", random_state=seed % 2**32).fit_transform(wide)
+    return np.asarray(reduced)
+
+
+def features(model: RPM, observations: Observations) -> NDArray[Any]:
+    """Scaled inputs per site, (N·T, D): tied factors averaged, others side by side, absent ones zero."""
+    tied: dict[int, list[tuple[str, RecognitionFactor]]] = {}
+    for name, recogniser in zip(model.names, model.recognition, strict=True):
+        each = cast(RecognitionFactor, recogniser)
+        if not observations.specs[name].is_label:
+            tied.setdefault(id(each.network), []).append((name, each))
+    if not tied:  # labels only: one-hot
+        return np.concatenate([_one_hot(observations, name) for name in model.names], 1)
+    columns = []
+    for group in tied.values():
+        total = np.zeros(1)
+        count = np.zeros((observations.exists.size, 1))
+        for name, recogniser in group:
+            values = observations.values[name]
+            rows = torch.as_tensor(values.reshape(-1, *values.shape[2:]), device=model.device)
+            have = observations.present[name].reshape(-1, 1)
+            with torch.no_grad():
+                scaled = recogniser.scaling(rows, model.dtype).flatten(1).cpu().numpy()
+            total = total + scaled * have
+            count += have
+        columns.append(total / np.maximum(count, 1))
+    return np.concatenate(columns, 1)
+
+
+def _one_hot(observations: Observations, name: str) -> NDArray[Any]:
+    codes = observations.values[name].reshape(-1)
+    table = np.eye(len(observations.specs[name].vocabulary or ()))[codes]
+    return np.asarray(table * observations.present[name].reshape(-1, 1))

@@ -1,0 +1,294 @@
+"""The exact discrete RPM against enumeration: the model is normalised, and F is the log-likelihood."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from registry import HEADS, POLICIES, PRIORS, log_w, tiny_data, tiny_model
+
+import rpmodels as rp
+from rpmodels.carriers import Batch
+from rpmodels.learning import Training, train
+from rpmodels.learning.seeding import seeded
+from rpmodels.learning.train import RPMObjective
+from rpmodels.priors import CategoricalPrior
+
+priors = pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
+heads = pytest.mark.parametrize("head", HEADS)
+point_priors = pytest.mark.parametrize("prior", [PRIORS[k] for k in ("uniform", "fixed", "learned")])
+
+
+def grid(data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Every tuple of atoms, one site each."""
+    n = len(next(iter(data.values())))
+    index = np.array(list(itertools.product(range(n), repeat=len(data))))
+    return {name: values[index[:, j]] for j, (name, values) in enumerate(data.items())}
+
+
+def probabilities(model: rp.RPM) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
+    """p(k), f_j(k|x_n), F_j(k), computed here from the atoms and nothing else."""
+    f = [torch.softmax(model.atoms_of(n).g[0] + model.atoms_of(n).reference, -1) for n in model.names]
+    counts = [model.atoms_of(n).log_count[0].exp() for n in model.names]
+    mixtures = [(c[:, None] * each).sum(0) / c.sum() for c, each in zip(counts, f, strict=True)]
+    return model.prior.probabilities, f, mixtures
+
+
+@point_priors
+@heads
+@pytest.mark.parametrize("n_factors", [2, 3])
+def test_w_averages_to_one_over_the_grid_of_atoms(prior, head, n_factors):
+    data = tiny_data(n_factors=n_factors)
+    model, _ = tiny_model(prior(), data, head=head)
+    everything = rp.read(grid(data), series=True)
+    assert float(log_w(model, everything).exp().mean()) == pytest.approx(1, abs=1e-12)
+
+
+@point_priors
+@heads
+def test_marginal_of_the_latent_is_the_prior(prior, head):
+    """Eq (3): Σ_X p(X, Z) = p(Z)."""
+    model, _ = tiny_model(prior(), tiny_data(), head=head)
+    p, f, mixtures = probabilities(model)
+    joint = torch.einsum("k,ak,bk->abk", p, f[0] / mixtures[0], f[1] / mixtures[1]) / len(f[0]) ** 2
+    torch.testing.assert_close(joint.sum((0, 1)), p, rtol=0, atol=1e-12)
+
+
+@point_priors
+@heads
+def test_free_energy_is_the_log_likelihood_and_q_the_posterior(prior, head):
+    """Eq (4) and (5) after the exact E-step, against direct enumeration of the states."""
+    model, observations = tiny_model(prior(), tiny_data(n=7, n_factors=3), head=head)
+    p, f, mixtures = probabilities(model)
+    joint = p * torch.stack([each / mixture for each, mixture in zip(f, mixtures, strict=True)]).prod(0)
+    (inferred,) = model.infer(observations, own=False)
+    torch.testing.assert_close(inferred.energy.total, joint.sum(-1).log(), rtol=0, atol=1e-10)
+    torch.testing.assert_close(inferred.posterior.log_partition, joint.sum(-1).log(), rtol=0, atol=1e-10)
+    torch.testing.assert_close(inferred.posterior.mu[:, 0], joint / joint.sum(-1, keepdim=True), rtol=0, atol=1e-10)
+
+
+@heads
+def test_free_energy_is_below_the_log_likelihood_for_any_other_q(head):
+    model, observations = tiny_model(PRIORS["fixed"](), tiny_data(), head=head)
+    (inferred,) = model.infer(observations, own=False)
+    batch, mixtures = inferred.batch, model.mixtures()
+    factors = model.recognise(batch)
+    for seed in range(5):
+        noise = torch.randn(5, 1, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        other = model.prior.condition(noise, batch.sites)
+        energy = rp.free_energy.free_energy(
+            model.prior, other, factors, mixtures, model.expected_log_mixture, {}, model.n_observations
+        )
+        gap = inferred.energy.total - energy.total
+        kl = model.prior.family.kl(other.eta, inferred.posterior.eta)[:, 0]
+        torch.testing.assert_close(gap, kl, rtol=0, atol=1e-10)
+        assert (gap > 0).all()
+
+
+@priors
+@heads
+def test_dropping_a_factor_equals_marginalising_it(prior, head):
+    data = tiny_data(n_factors=3)
+    model, _ = tiny_model(prior(), data, head=head)
+    n = 5
+    repeated = {name: np.repeat(values, n, 0) for name, values in data.items()}
+    repeated["x1"] = np.tile(data["x1"], (n, 1, 1))
+    every = log_w(model, rp.read(repeated, series=True)).reshape(n, n).exp().mean(1)
+    absent = {**data, "x1": np.full_like(data["x1"], np.nan)}
+    dropped = log_w(model, rp.read(absent, series=True, known=model.specs)).exp()
+    torch.testing.assert_close(dropped, every, rtol=0, atol=1e-12)
+    fewer = {name: values for name, values in data.items() if name != "x1"}
+    torch.testing.assert_close(log_w(model, rp.read(fewer, series=True, known=model.specs)).exp(), dropped)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_padding_permuting_and_empty_trials_change_nothing(policy):
+    data = tiny_data(n=6, sites=4)
+    lengths = [4, 2, 3, 4, 1, 2]
+    lists = {name: [v[:t] for v, t in zip(values, lengths, strict=True)] for name, values in data.items()}
+    model, observations = tiny_model(PRIORS["fixed"](), lists, policy=policy)
+    base = log_w(model, observations)
+    order = np.array([3, 1, 5, 0, 2, 4])
+    shuffled = {name: [values[i] for i in order] for name, values in lists.items()}
+    other, permuted = tiny_model(PRIORS["fixed"](), shuffled, policy=policy)
+    torch.testing.assert_close(log_w(other, permuted), base[order], rtol=0, atol=1e-10)
+    # Longer padding, junk in the padded rows, and a trial with nothing in it.
+    padded = {}
+    for name, values in data.items():
+        longer = np.full((7, 6, 3), 1e6)
+        longer[:6, :4] = values
+        padded[name] = longer
+    there = np.zeros((7, 6), bool)
+    for n, t in enumerate(lengths):
+        there[n, :t] = True
+    again, extended = tiny_model(
+        PRIORS["fixed"](), padded, policy=policy, presence=dict.fromkeys(padded, there)
+    )
+    values = log_w(again, extended)
+    torch.testing.assert_close(values[:6], base, rtol=0, atol=1e-10)
+    assert abs(float(values[6])) < 1e-12
+
+
+def test_gradients_against_finite_differences_with_missing_rows():
+    data = tiny_data(n=6)
+    data["x0"][1] = np.nan
+    data["x1"][4] = np.nan
+    model, observations = tiny_model(CategoricalPrior.dirichlet(3, 0.7), data)
+    batch = observations.batch(np.arange(6), torch.float64, torch.device("cpu"))
+    parameters = list(model.recognition.parameters())
+
+    def goal(*values: torch.Tensor) -> torch.Tensor:
+        named = dict(zip([n for n, _ in model.named_parameters()], values, strict=True))
+        return torch.func.functional_call(_Goal(model), {f"model.{k}": v for k, v in named.items()}, (batch,))
+
+    assert torch.autograd.gradcheck(goal, tuple(p.detach().requires_grad_() for p in parameters), atol=1e-6)
+
+
+class _Goal(torch.nn.Module):
+    def __init__(self, model: rp.RPM) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        return self.model.evaluate(batch, 6.0).energy.total.sum()
+
+
+@priors
+def test_em_with_a_line_searched_m_step_is_monotone(prior):
+    random = np.random.default_rng(0)
+    z = random.integers(3, size=60)
+    centres = 2 * random.standard_normal((2, 3, 3))
+    data = {f"x{j}": (centres[j][z] + 0.7 * random.standard_normal((60, 3)))[:, None] for j in range(2)}
+    model, observations = tiny_model(prior(), data, sharpness=1.0)
+    batch = observations.batch(np.arange(60), torch.float64, torch.device("cpu"))
+    objective = RPMObjective(model, 60.0)
+    optimiser = torch.optim.LBFGS(model.recognition.parameters(), max_iter=3, line_search_fn="strong_wolfe")
+
+    def closure() -> torch.Tensor:
+        optimiser.zero_grad()
+        loss = -objective(batch)["free_energy"]
+        loss.backward()
+        return loss
+
+    curve = [float(objective(batch)["free_energy"].detach())]
+    for _ in range(15):
+        optimiser.step(closure)
+        curve.append(float(objective(batch)["free_energy"].detach()))
+        objective.after_step()
+        curve.append(float(objective(batch)["free_energy"].detach()))
+    assert (np.diff(curve) > -1e-10).all()
+    assert curve[-1] > curve[0] + 0.3
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 30.0, 1000.0])
+def test_held_out_scores_never_exceed_their_ceiling(sharpness):
+    model, training = tiny_model(PRIORS["uniform"](), tiny_data(n=8), sharpness=sharpness)
+    new = rp.read(tiny_data(n=300, seed=9), series=True, known=model.specs)
+    for inferred in model.infer(new):
+        assert (inferred.energy.total <= inferred.energy.log_atoms + 1e-9).all()
+        torch.testing.assert_close(inferred.energy.log_atoms, torch.full((300,), 2 * np.log(9.0), dtype=torch.float64))
+    mean = float(log_w(model, training).mean())
+    assert mean <= model.fit_ceiling(training) + 1e-12
+    assert model.fit_ceiling(training) == pytest.approx(np.log(3))
+
+
+def test_fit_ceiling_with_missing_factors_and_weights():
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        data = tiny_data(n=6, n_factors=3, seed=seed)
+        presence = {name: random.random(6) < 0.7 for name in data}
+        for have in presence.values():
+            have[:2] = True
+        weights = random.random(6) + 0.1
+        model, observations = tiny_model(
+            PRIORS["uniform"](), data, sharpness=100.0, seed=seed, presence=presence, weights=weights
+        )
+        mean = float((log_w(model, observations) * torch.as_tensor(weights)).sum() / weights.sum())
+        assert mean <= model.fit_ceiling(observations) + 1e-9
+
+
+def test_the_fit_ceiling_is_reached_by_perfect_factors():
+    """Labels as observations: the posterior is certain, and the mean score is (J − 1) log K."""
+    labels = np.tile(np.arange(3), 20)
+    networks = {name: rp.recognition.LookupTable(3, 3) for name in "ab"}
+    model = rp.RPM(PRIORS["uniform"](), networks, dtype=torch.float64)
+    observations = rp.read({"a": labels, "b": labels})
+    model.prepare(observations)
+    with torch.no_grad():
+        for recogniser in model.recognition:
+            recogniser.network.weight.copy_(50 * torch.eye(3))
+    model.collect(observations)
+    assert float(log_w(model, observations).mean()) == pytest.approx(np.log(3), abs=1e-10)
+    assert model.fit_ceiling(observations) == pytest.approx(np.log(3))
+
+
+def test_a_score_does_not_depend_on_the_batch_it_came_in():
+    model, _ = tiny_model(PRIORS["fixed"](), tiny_data(n=8))
+    data = tiny_data(n=20, seed=5)
+    together = log_w(model, rp.read(data, series=True), own=True)
+    alone = torch.cat(
+        [log_w(model, rp.read({k: v[i : i + 1] for k, v in data.items()}, series=True), own=True) for i in range(20)]
+    )
+    torch.testing.assert_close(together, alone, rtol=0, atol=1e-12)
+
+
+def test_paper_convention_counts_the_atoms():
+    model, observations = tiny_model(PRIORS["uniform"](), tiny_data(n=8))
+    (inferred,) = model.infer(observations, own=False)
+    torch.testing.assert_close(inferred.energy.paper, inferred.energy.total - 2 * np.log(8.0))
+
+
+def test_sample_weights_equal_repeated_observations():
+    data = tiny_data(n=4)
+    weighted, obs = tiny_model(PRIORS["fixed"](), data, weights=np.array([1.0, 2.0, 1.0, 3.0]))
+    index = np.array([0, 1, 1, 2, 3, 3, 3])
+    repeated, _ = tiny_model(PRIORS["fixed"](), {k: v[index] for k, v in data.items()})
+    torch.testing.assert_close(log_w(weighted, obs), log_w(repeated, obs), rtol=0, atol=1e-12)
+
+
+def test_conditional_weights_impute_and_sample_agree_with_enumeration():
+    data = tiny_data(n=6)
+    model, observations = tiny_model(PRIORS["fixed"](), data, weights=np.arange(1.0, 7.0))
+    p, f, mixtures = probabilities(model)
+    c = torch.arange(1.0, 7.0, dtype=torch.float64) / 21
+    given = c[:, None] * f[1] / mixtures[1]
+    states = torch.arange(3)[:, None]
+    torch.testing.assert_close(model.conditional_weights("x1", states)[:, 0], given.T, rtol=0, atol=1e-12)
+    # Σ_k p(k | x0) p(x1 = m | k), with x0 new (its own atom added).
+    own = (21 * mixtures[0] + f[0]) / 22
+    posterior = p * f[0] / own
+    posterior = posterior / posterior.sum(-1, keepdim=True)
+    expected = posterior @ given.T
+    torch.testing.assert_close(model.impute(observations, "x1")[:, 0], expected, rtol=0, atol=1e-12)
+    n = 200_000
+    z, drawn = model.sample(n, torch.Generator().manual_seed(0))
+    joint = torch.einsum("k,ak,bk->ab", p, c[:, None] * f[0] / mixtures[0], given)
+    counts = torch.bincount(6 * drawn["x0"][:, 0] + drawn["x1"][:, 0], minlength=36).reshape(6, 6) / n
+    assert (counts - joint).abs().max() < 5 * (joint.max() / n) ** 0.5
+    assert (torch.bincount(z[:, 0]) / n - p).abs().max() < 0.006
+
+
+def test_lookup_tables_reach_the_maximum_of_latent_class_analysis():
+    """With labels as observations the RPM's maximum is that of latent-class analysis (stepmix)."""
+    from stepmix.stepmix import StepMix  # noqa: PLC0415
+
+    random = np.random.default_rng(0)
+    z = random.choice(2, 400, p=[0.6, 0.4])
+    tables = random.dirichlet([0.6] * 4, size=(3, 2))
+    x = np.stack([[random.choice(4, p=tables[j, k]) for k in z] for j in range(3)], 1)
+    lca = StepMix(2, measurement="categorical", n_init=20, max_iter=5000, abs_tol=1e-12, rel_tol=0, random_state=0,
+                  progress_bar=0, verbose=0)  # fmt: skip
+    lca.fit(x)
+    expected = lca.score(x)  # mean log-likelihood
+    empirical = sum(np.log(np.bincount(x[:, j])[x[:, j]] / len(x)).mean() for j in range(3))
+    observations = rp.read({f"x{j}": x[:, j] for j in range(3)})
+    best = -np.inf
+    for seed in range(5):
+        with seeded(seed):
+            networks = {f"x{j}": rp.recognition.LookupTable(4, 2) for j in range(3)}
+        model = rp.RPM(CategoricalPrior.learned(2), networks, dtype=torch.float64)
+        run = train(
+            model, observations, Training(max_iter=1500, learning_rate=0.05, batch_size=None), random_state=seed
+        )
+        best = max(best, float(log_w(run.model, observations).mean()))
+    assert best + empirical == pytest.approx(expected, rel=1e-4)
