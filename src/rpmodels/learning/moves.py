@@ -22,7 +22,6 @@ from rpmodels.model import RPM
 from rpmodels.observations import Observations
 
 SAMPLE = 10_000
-LESSON = 50
 
 
 class Move(ABC):
@@ -59,7 +58,7 @@ class SplitMerge(Move):
         features = compact_features(model, observations.subset(members), seed)
         halves = KMeans(2, n_init=3, random_state=seed % 2**32).fit_predict(features)
         states[members[halves == 1]] = freed
-        teach(model, observations, states[:, None], LESSON, seed)
+        teach(model, observations, states[:, None], seed)
         return True
 
 

@@ -52,9 +52,6 @@ class KMeansStart(Start):
 
     name = "k-means"
 
-    def __init__(self, steps: int = 100) -> None:
-        self.steps = steps
-
     def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
         """Cluster, then teach."""
         family = cast(FiniteSupport, model.prior.family)
@@ -64,4 +61,4 @@ class KMeansStart(Start):
         if len(features) < family.n_states:
             return
         clusters = KMeans(family.n_states, n_init=3, random_state=seed % 2**32).fit_predict(features)
-        teach(model, observations, clusters.reshape(observations.exists.shape), self.steps, seed)
+        teach(model, observations, clusters.reshape(observations.exists.shape), seed)

@@ -17,15 +17,22 @@ from rpmodels.recognition import RecognitionFactor
 COMPONENTS = 50
 LEARNING_RATE = 1e-3
 BATCH = 500
+LESSON = 300
+ENOUGH = 0.3
+"""Mean −log f_j of the right state, in nats, at which a lesson ends: three quarters of the belief."""
 
 
-def teach(model: RPM, observations: Observations, states: NDArray[np.int64], steps: int, seed: int) -> None:
-    """Every factor learns, for a few steps, to recognise the given state of its observation, states (N, T)."""
+def teach(model: RPM, observations: Observations, states: NDArray[np.int64], seed: int) -> None:
+    """Every factor learns to recognise the given state of its observation, states (N, T).
+
+    The lesson ends when the states are recognised well (not perfectly: the free energy shall have the last
+    word), or after `LESSON` steps.
+    """
     family = cast(FiniteSupport, model.prior.family)
     optimiser = torch.optim.Adam(model.recognition.parameters(), LEARNING_RATE)
     batches = Minibatches(len(observations), BATCH, seed)
     model.train()
-    for _ in range(steps):
+    for _ in range(LESSON):
         index = batches.next()
         batch = observations.batch(index, model.dtype, model.device)
         target = torch.as_tensor(states[index][:, : batch.sites.exists.shape[1]], device=model.device)
@@ -38,6 +45,8 @@ def teach(model: RPM, observations: Observations, states: NDArray[np.int64], ste
         optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
+        if float(loss.detach()) < ENOUGH * len(model.names):
+            break
 
 
 def compact_features(model: RPM, observations: Observations, seed: int) -> NDArray[Any]:

@@ -212,7 +212,7 @@ def _labels(
         vocabulary = np.asarray(before.vocabulary)
         unseen = ~np.isin(array, vocabulary) & present
         if unseen.any():
-            raise errors.unseen_label(name, array[unseen][0], before.vocabulary or ())
+            raise errors.unseen_label(name, array[unseen][0].item(), before.vocabulary or ())
     codes = np.where(present, np.searchsorted(vocabulary, array).clip(0, max(0, len(vocabulary) - 1)), 0)
     spec = FactorSpec((), tuple(vocabulary.tolist())) if before is None else before
     return spec, codes.astype(np.int64), present

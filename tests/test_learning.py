@@ -1,0 +1,273 @@
+"""The loop and its consumers: reproducible, rescued, stopped, restarted."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+import rpmodels as rp
+from rpmodels.errors import InputError, NumericalError, RPModelsWarning
+from rpmodels.learning import AsGiven, KMeansStart, RandomStart, Run, SplitMerge, Training, best_of, train
+from rpmodels.learning.batches import Minibatches, split
+from rpmodels.learning.consumers import Plateau
+from rpmodels.learning.loop import State
+from rpmodels.learning.seeding import seeded, spawn
+from rpmodels.learning.teaching import teach
+from rpmodels.priors import CategoricalPrior
+
+
+def clusters(n=200, k=3, n_factors=2, seed=0, spread=0.4):
+    """Factors that share a class and nothing else."""
+    random = np.random.default_rng(seed)
+    z = random.integers(k, size=n)
+    centres = np.random.default_rng(99).standard_normal((n_factors, k, 4)) * 2
+    data = {f"x{j}": centres[j][z] + spread * random.standard_normal((n, 4)) for j in range(n_factors)}
+    return rp.read(data), z
+
+
+def model_for(observations, k=3, seed=0, prior=None):
+    prior = prior or CategoricalPrior.uniform(k)
+    with seeded(seed):
+        networks = {
+            name: rp.recognition.MLP(spec.event_shape, prior.family.raw_size, hidden=(16,), dropout=0.1)
+            for name, spec in observations.specs.items()
+        }
+    return rp.RPM(prior, networks)
+
+
+def test_training_finds_the_classes_and_says_why_it_stopped():
+    observations, z = clusters()
+    run = train(model_for(observations), observations, max_iter=300, learning_rate=1e-2, random_state=0)
+    table = run.history.table()
+    assert table["free_energy"][-20:].mean() > 0.95 * np.log(3)
+    terms = table["prior"] + table["recognition"] + table["mixture"] + table["parameters"]
+    np.testing.assert_allclose(terms, table["free_energy"], atol=1e-4)
+    assert run.stop_reason == "max_iter = 300 steps"
+    states = torch.cat([i.posterior.mu[:, 0].argmax(-1) for i in run.model.infer(observations)]).numpy()
+    assert (rp.metrics.match_states(z, states, 3)[states] == z).mean() > 0.98
+
+
+def test_same_seed_same_numbers_and_the_users_random_state_is_left_alone():
+    observations, _ = clusters()
+    curves = []
+    for _ in range(2):
+        before = torch.random.get_rng_state()
+        run = train(model_for(observations), observations, max_iter=30, batch_size=64, random_state=3)
+        assert torch.equal(before, torch.random.get_rng_state())
+        curves.append(run.history.table()["free_energy"])
+        torch.randn(7)  # whatever the user draws in between
+    np.testing.assert_array_equal(*curves)
+
+
+def test_a_run_can_stop_travel_and_go_on():
+    """Pickled half-way (as to another process), it ends at the same numbers as an uninterrupted run."""
+    observations, _ = clusters()
+    curves = []
+    for interrupted in (False, True):
+        model = model_for(observations)
+        model.prepare(observations)
+        run = Run.start(model, observations, Training(max_iter=40, batch_size=50), seed=1)
+        if interrupted:
+            run.advance(observations, 17)
+            run = pickle.loads(pickle.dumps(run))
+        run.advance(observations, 40)
+        curves.append(run.history.table()["free_energy"])
+    np.testing.assert_array_equal(*curves)
+
+
+def test_batches_are_nearly_equal_and_cover_an_epoch():
+    batches = Minibatches(103, 25, seed=0)
+    epoch = [batches.next() for _ in range(batches.per_epoch)]
+    assert sorted(len(part) for part in epoch) == [20, 20, 21, 21, 21]
+    assert sorted(np.concatenate(epoch).tolist()) == list(range(103))
+    train_index, validation_index = split(100, 0.2, seed=0)
+    assert sorted([*train_index, *validation_index]) == list(range(100))
+    assert len(validation_index) == 20
+
+
+class Poisoned(torch.nn.Module):
+    """A network that gives NaN at chosen calls."""
+
+    def __init__(self, calls):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 3)
+        self.calls, self.count = calls, 0
+
+    def forward(self, x):
+        self.count += self.training
+        poison = torch.nan if self.training and self.calls(self.count) else 1.0
+        return self.linear(x) * poison
+
+
+def test_a_nan_is_rescued_and_said():
+    observations, _ = clusters()
+    networks = {"x0": Poisoned(lambda call: call == 40), "x1": torch.nn.Linear(4, 3)}
+    model = rp.RPM(CategoricalPrior.uniform(3), networks)
+    with pytest.warns(RPModelsWarning, match="at step 40: went back to step 25 and lowered the learning rate to 0.005"):
+        run = train(model, observations, max_iter=60, learning_rate=1e-2, settle=0.01, random_state=0)
+    assert all(torch.isfinite(p).all() for p in model.parameters())
+    assert run.history.table()["learning_rate"][45] == pytest.approx(5e-3)
+
+
+def test_a_hopeless_fit_ends_with_a_sentence_and_the_last_good_state():
+    observations, _ = clusters()
+    networks = {"x0": Poisoned(lambda call: call > 30), "x1": torch.nn.Linear(4, 3)}
+    model = rp.RPM(CategoricalPrior.uniform(3), networks)
+    with pytest.warns(RPModelsWarning), pytest.raises(NumericalError, match="smaller learning_rate"):
+        train(model, observations, max_iter=60, random_state=0)
+    assert all(torch.isfinite(p).all() for p in model.parameters())
+
+
+def test_plateau_stops_and_improvement_does_not():
+    plateau = Plateau(1e-3, 10)
+    states = [State(step, {"free_energy": min(step, 50) / 50}, True, 1e-3) for step in range(1, 101)]
+    for state in states:
+        plateau(state)
+    assert not any(state.stop_reason for state in states[:59])
+    assert "plateau" in states[79].stop_reason
+
+
+def test_validation_stops_early_and_keeps_the_best_weights():
+    """Tiny training set, strong network: the held-out curve turns, the training curve does not."""
+    observations, _ = clusters(n=60, spread=2.5)
+    with seeded(0):
+        networks = {name: rp.recognition.MLP((4,), 3, hidden=(200,)) for name in observations.specs}
+    model = rp.RPM(CategoricalPrior.uniform(3), networks)
+    run = train(
+        model, observations, max_iter=2000, learning_rate=1e-2, patience=100, validation_fraction=0.3, random_state=0
+    )
+    assert run.step < 2000
+    assert "held-out score" in run.stop_reason
+    curve = {name: [row[name] for row in run.validation_curve] for name in ("step", "training", "validation")}
+    assert curve["training"][-1] > curve["validation"][-1]
+    batch = observations.batch(run.validation_index, model.dtype, model.device)
+    kept = float(model.evaluate(batch, 60.0).energy.total.mean().detach())
+    assert kept == pytest.approx(max(curve["validation"]), abs=1e-5)
+
+
+def test_user_optimiser_scheduler_and_clipping():
+    observations, _ = clusters()
+    seen = []
+    training = Training(
+        max_iter=20,
+        max_gradient_norm=1e-8,
+        optimiser=lambda parameters: torch.optim.SGD(parameters, lr=1.0),
+        scheduler=lambda optimiser: torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.5),
+    )
+    model = model_for(observations)
+    before = [p.detach().clone() for p in model.parameters()]
+    train(model, observations, training, random_state=0, callbacks=[lambda state: seen.append(state.learning_rate)])
+    assert seen[:3] == [1.0, 0.5, 0.25]
+    moved = sum(float((a - b.detach()).norm()) for a, b in zip(before, model.parameters(), strict=True))
+    assert 0 < moved < 1e-6
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"max_iter": 0}, {"learning_rate": 0}, {"batch_size": 1}, {"weight_decay": -1}, {"validation_fraction": 1.0},
+     {"patience": 0}],
+)  # fmt: skip
+def test_bad_settings_are_refused(bad):
+    with pytest.raises(InputError, match=f"{next(iter(bad))}: expected"):
+        Training(**bad)
+
+
+def test_a_validation_set_of_one_is_refused():
+    observations, _ = clusters(n=10)
+    with pytest.raises(InputError, match="at least 2 of 10"):
+        train(model_for(observations), observations, validation_fraction=0.1)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_restarts_halve_and_report_their_spread(n_jobs):
+    observations, _ = clusters()
+    pattern = model_for(observations)
+    pattern.prepare(observations)
+    starts = [AsGiven(), RandomStart(), RandomStart(), KMeansStart()]
+    run, attempts = best_of(
+        pattern, observations, Training(max_iter=60), starts, rung=10, random_state=0, n_jobs=n_jobs
+    )
+    assert sorted(len(attempt.free_energies) for attempt in attempts) == [1, 1, 2, 2]
+    assert [attempt.kind for attempt in attempts] == ["as given", "random", "random", "k-means"]
+    assert run.step == 60
+    finalists = [a.free_energies for a in attempts if len(a.free_energies) == 2]
+    assert min(f[0] for f in finalists) >= max(a.free_energies[0] for a in attempts if len(a.free_energies) == 1)
+
+
+def test_a_start_that_diverges_is_dropped():
+    observations, _ = clusters()
+
+    class Broken(RandomStart):
+        name = "broken"
+
+        def __call__(self, model, observations, seed):
+            with torch.no_grad():
+                next(iter(model.recognition.parameters())).fill_(torch.nan)
+
+    pattern = model_for(observations)
+    pattern.prepare(observations)
+    with pytest.warns(RPModelsWarning):
+        run, attempts = best_of(
+            pattern, observations, Training(max_iter=30), [Broken(), RandomStart()], rung=10, random_state=0
+        )
+    assert "non-finite" in attempts[0].failure
+    assert all(torch.isfinite(p).all() for p in run.model.parameters())
+
+
+def test_k_means_start_begins_near_the_clusters():
+    observations, _ = clusters(spread=0.1)
+    scores = {}
+    for start in (RandomStart(), KMeansStart()):
+        model = model_for(observations)
+        model.prepare(observations)
+        start(model, observations, 0)
+        model.collect(observations)
+        scores[start.name] = float(torch.cat([i.energy.total for i in model.infer(observations, own=False)]).mean())
+    assert scores["k-means"] > scores["random"] + 0.2
+
+
+def test_k_means_start_takes_labels_and_missing_rows():
+    random = np.random.default_rng(0)
+    z = random.integers(3, size=90)
+    x = np.eye(3)[z] + 0.1 * random.standard_normal((90, 3))
+    x[:10] = np.nan
+    for data in ({"label": z, "x": x}, {"label": z, "other": z}):
+        observations = rp.read(data)
+        networks = {
+            name: rp.recognition.LookupTable(3, 3) if spec.is_label else torch.nn.Linear(3, 3)
+            for name, spec in observations.specs.items()
+        }
+        model = rp.RPM(CategoricalPrior.uniform(3), networks)
+        model.prepare(observations)
+        KMeansStart()(model, observations, 0)
+        assert all(torch.isfinite(p).all() for p in model.parameters())
+
+
+def test_split_merge_repairs_two_classes_in_one_state():
+    """Taught a bad partition (classes 0 and 1 together, class 2 in halves), only the move finds the good one."""
+    observations, z = clusters(n=400, k=4, spread=0.6)
+    bad = np.where(z == 1, 0, z)
+    bad[(z == 2) & (np.arange(400) % 2 == 0)] = 1
+
+    class Misled(RandomStart):
+        def __call__(self, model, observations, seed):
+            teach(model, observations, bad[:, None], 0)
+
+    accuracies = {}
+    for move in (None, SplitMerge()):
+        pattern = model_for(observations, k=4)
+        pattern.prepare(observations)
+        training = Training(max_iter=600, learning_rate=3e-3)
+        run, _ = best_of(pattern, observations, training, [Misled()], rung=50, random_state=0, move=move)
+        states = torch.cat([i.posterior.mu[:, 0].argmax(-1) for i in run.model.infer(observations)]).numpy()
+        accuracies[move is not None] = (rp.metrics.match_states(z, states, 4)[states] == z).mean()
+    assert accuracies[False] < 0.85
+    assert accuracies[True] > 0.95
+    assert not SplitMerge()(run.model, observations, 0)  # nothing left to repair
+
+
+def test_seeds_are_independent_and_repeatable():
+    assert spawn(5, 3) == spawn(5, 3)
+    assert len({*spawn(5, 3), *spawn(6, 3)}) == 6
+    assert spawn(np.random.RandomState(0), 2) == spawn(np.random.RandomState(0), 2)
