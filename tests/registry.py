@@ -58,7 +58,7 @@ def tiny_model(
     model = rp.RPM(prior, networks, head=HEADS[head], atoms=POLICIES[policy], scaling="none", dtype=torch.float64)
     with torch.no_grad():
         for parameter in model.recognition.parameters():
-            parameter *= sharpness
+            parameter.mul_(sharpness)
     model.prepare(observations)
     model.collect(observations)
     return model, observations

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from registry import HEADS, POLICIES, PRIORS, log_w, tiny_data, tiny_model
 
 import rpmodels as rp
+from registry import HEADS, POLICIES, PRIORS, log_w, tiny_data, tiny_model
 from rpmodels.carriers import Batch
 from rpmodels.learning import Training, train
 from rpmodels.learning.seeding import seeded
@@ -121,9 +121,7 @@ def test_padding_permuting_and_empty_trials_change_nothing(policy):
     there = np.zeros((7, 6), bool)
     for n, t in enumerate(lengths):
         there[n, :t] = True
-    again, extended = tiny_model(
-        PRIORS["fixed"](), padded, policy=policy, presence=dict.fromkeys(padded, there)
-    )
+    again, extended = tiny_model(PRIORS["fixed"](), padded, policy=policy, presence=dict.fromkeys(padded, there))
     values = log_w(again, extended)
     torch.testing.assert_close(values[:6], base, rtol=0, atol=1e-10)
     assert abs(float(values[6])) < 1e-12

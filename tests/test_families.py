@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from registry import FAMILIES, random_eta
 
+from registry import FAMILIES, random_eta
 from rpmodels.families import DiagonalGaussian, FiniteSupport, FullGaussian, HasStatisticCovariance, Reparametrised
 
 families = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())

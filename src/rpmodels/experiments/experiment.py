@@ -41,12 +41,14 @@ class Experiment(ABC):
     presets: Mapping[str, Any]
     """Preset → its settings, a frozen dataclass."""
     default_seeds: Mapping[str, int]
-    paper: Mapping[tuple[str, str], str]
-    """(slug of the row, metric) → what the paper reports."""
 
     @abstractmethod
     def rows(self, settings: Any) -> Sequence[Row]:
         """Every row of the table."""
+
+    @abstractmethod
+    def paper(self, settings: Any) -> Mapping[tuple[str, str], str]:
+        """(slug of the row, metric) → what the paper reports."""
 
     @abstractmethod
     def run(self, row: Row, settings: Any, seed: int) -> Outcome:

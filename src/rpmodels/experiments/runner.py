@@ -97,6 +97,7 @@ def _read(path: Path) -> Outcome:
 
 def _metrics(experiment: Experiment, preset: str, settings: Any, outcomes: Outcomes) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
+    paper = experiment.paper(settings)
     for row, each in outcomes.items():
         for metric in each[0].metrics:
             values = [float(outcome.metrics[metric]) for outcome in each]
@@ -106,7 +107,7 @@ def _metrics(experiment: Experiment, preset: str, settings: Any, outcomes: Outco
                     "model": row.model, "method": row.method, "condition": row.condition, "metric": metric,
                     "values": values, "median": median, "q1": q1, "q3": q3,
                     "mean": float(np.mean(values)), "sd": float(np.std(values)),
-                    "paper": experiment.paper.get((row.slug, metric)),
+                    "paper": paper.get((row.slug, metric)),
                 }
             )  # fmt: skip
     return {

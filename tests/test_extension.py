@@ -1,0 +1,175 @@
+"""A toy family, prior, approximation, E-step, atom policy and network, added here without touching the library."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+import rpmodels as rp
+from rpmodels.families import Categorical, Family, FiniteSupport, Samplable
+from rpmodels.inference import EStep, ExactEStep
+from rpmodels.learning import train
+from rpmodels.mixtures import Exact, ExpectedLogMixture, Kind, TableMixture
+from rpmodels.priors import IndependentSites, Prior
+
+
+@dataclass(frozen=True)
+class Bernoulli(Family, FiniteSupport, Samplable):
+    """z in {0, 1} with the minimal statistic t(z) = [z, 1 − z] through one raw number."""
+
+    natural_size = 2
+    raw_size = 1
+    n_states = 2
+
+    def log_normaliser(self, eta):
+        return torch.logsumexp(eta, -1)
+
+    def mean(self, eta):
+        return torch.softmax(eta, -1)
+
+    def statistic(self, z):
+        return torch.stack([z, 1 - z], -1).double()
+
+    def to_valid(self, raw):
+        return torch.cat([raw, torch.zeros_like(raw)], -1)
+
+    to_potential = to_valid
+
+    def values(self):
+        return torch.tensor([1, 0])
+
+    def log_probabilities(self, eta):
+        return torch.log_softmax(eta, -1)
+
+    def potential(self, values):
+        return values
+
+    def sample(self, eta, generator):
+        return (torch.rand(eta.shape[:-1], generator=generator, dtype=eta.dtype) < self.mean(eta)[..., 0]).long()
+
+
+class CoinPrior(Prior):
+    """A coin whose bias is a parameter learned by gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.log_odds = torch.nn.Parameter(torch.zeros(1))
+
+    @property
+    def family(self):
+        return Bernoulli()
+
+    def _eta(self):
+        return torch.cat([self.log_odds, torch.zeros_like(self.log_odds)])[None]
+
+    def reference(self, sites, shared):
+        return self._eta()
+
+    def condition(self, potentials, sites):
+        eta = self._eta()
+        return IndependentSites(self.family, eta, self.family.log_normaliser(eta), potentials, sites)
+
+    def update(self, posterior, weights, fraction):
+        pass
+
+    def parameter_kl(self):
+        return self.log_odds.new_zeros(())
+
+
+class Sampled(ExpectedLogMixture):
+    """⟨log F⟩ by sampling states."""
+
+    kind = Kind.ESTIMATE
+
+    def check(self, family):
+        pass
+
+    def summarise(self, atoms):
+        return Exact().summarise(atoms)
+
+    def initial_rows(self, n_trials, n_sites, family):
+        return {}
+
+    def __call__(self, eta_q, mixture, rows):
+        assert isinstance(mixture, TableMixture)
+        probabilities = mixture.family.mean(eta_q)
+        generator = torch.Generator().manual_seed(0)
+        flat = probabilities.reshape(-1, probabilities.shape[-1])
+        drawn = torch.multinomial(flat, 20_000, True, generator=generator)
+        ratio = mixture.log_ratio().expand(probabilities.shape).reshape(flat.shape)
+        return ratio.gather(-1, drawn).mean(-1).reshape(eta_q.shape[:-1])
+
+
+class FreePotentials(EStep):
+    """q from potentials that are parameters, one row per trial."""
+
+    def check(self, family):
+        pass
+
+    def initial_rows(self, n_trials, n_sites, family):
+        return {"potentials": torch.zeros(n_trials, n_sites, family.natural_size)}
+
+    def __call__(self, prior, sites, factors, mixtures, approximation, rows):
+        return prior.condition(rows["potentials"], sites)
+
+
+def toy_data():
+    random = np.random.default_rng(0)
+    z = random.random(300) < 0.7
+    return rp.read({name: (2.0 * z + random.standard_normal(300))[:, None] for name in "ab"}), z
+
+
+def toy_model(**parts):
+    torch.manual_seed(0)
+    return rp.RPM(CoinPrior(), {name: torch.nn.Linear(1, 1) for name in "ab"}, **parts)
+
+
+def test_a_new_family_and_prior_train_with_everything_else():
+    observations, z = toy_data()
+    run = train(toy_model(), observations, max_iter=300, learning_rate=0.03, batch_size=None, random_state=0)
+    (inferred,) = run.model.infer(observations)
+    states = inferred.posterior.mu[:, 0].argmax(-1).numpy()
+    matched = max((states == z).mean(), (states != z).mean())
+    assert matched > 0.85
+    assert run.history.table()["free_energy"][-1] > 0.1
+    drawn, atoms = run.model.sample(50, torch.Generator().manual_seed(0))
+    assert drawn.shape == (50, 1)
+    assert set(atoms) == {"a", "b"}
+
+
+def test_a_new_approximation_agrees_with_the_exact_one():
+    observations, _ = toy_data()
+    energies = []
+    for approximation in (Exact(), Sampled()):
+        model = toy_model(expected_log_mixture=approximation)
+        model.prepare(observations)
+        model.collect(observations)
+        (inferred,) = model.infer(observations, own=False)
+        energies.append(inferred.energy.total)
+    assert (energies[0] - energies[1]).abs().max() < 0.05
+
+
+def test_a_new_e_step_with_rows_of_its_own_reaches_the_exact_bound():
+    observations, _ = toy_data()
+    exact = toy_model(e_step=ExactEStep())
+    free = toy_model(e_step=FreePotentials())
+    for model in (exact, free):
+        model.prepare(observations)
+    batch = observations.batch(np.arange(300), free.dtype, free.device)
+    optimiser = torch.optim.Adam(free.rows.parameters(), 0.3)
+    for _ in range(400):
+        optimiser.zero_grad()
+        (-free.evaluate(batch, 300.0).energy.total.sum()).backward()
+        optimiser.step()
+    assert list(free.rows) == ["potentials"]
+    gap = exact.evaluate(batch, 300.0).energy.total - free.evaluate(batch, 300.0).energy.total
+    assert (gap > -1e-5).all()
+    assert gap.max() < 1e-3
+    # New data get fresh rows.
+    free.collect(observations)
+    (inferred,) = free.infer(observations.subset(np.arange(5)))
+    assert torch.isfinite(inferred.energy.total).all()
+
+
+def test_states_of_the_library_family_are_its_values():
+    assert Categorical(3).values().tolist() == [0, 1, 2]
