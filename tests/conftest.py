@@ -7,12 +7,17 @@ from jaxtyping import install_import_hook
 
 mpl.use("Agg")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-install_import_hook("rpmodels", "beartype.beartype")
+install_import_hook("rpmodels", "typechecker.checked")
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
 torch.set_num_threads(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Not in pyproject.toml: naming the class there would import the library before the hook.
+    config.addinivalue_line("filterwarnings", "ignore::rpmodels.errors.RPModelsWarning")
 
 
 @pytest.fixture

@@ -38,12 +38,12 @@ def model_for(observations, k=3, seed=0, prior=None):
 
 def test_training_finds_the_classes_and_says_why_it_stopped():
     observations, z = clusters()
-    run = train(model_for(observations), observations, max_iter=300, learning_rate=1e-2, random_state=0)
+    run = train(model_for(observations), observations, max_iter=120, learning_rate=2e-2, random_state=0)
     table = run.history.table()
     assert table["free_energy"][-20:].mean() > 0.95 * np.log(3)
     terms = table["prior"] + table["recognition"] + table["mixture"] + table["parameters"]
     np.testing.assert_allclose(terms, table["free_energy"], atol=1e-4)
-    assert run.stop_reason == "max_iter = 300 steps"
+    assert run.stop_reason == "max_iter = 120 steps"
     states = torch.cat([i.posterior.mu[:, 0].argmax(-1) for i in run.model.infer(observations)]).numpy()
     assert (rp.metrics.match_states(z, states, 3)[states] == z).mean() > 0.98
 
@@ -258,8 +258,8 @@ def test_split_merge_repairs_two_classes_in_one_state():
     for move in (None, SplitMerge()):
         pattern = model_for(observations, k=4)
         pattern.prepare(observations)
-        training = Training(max_iter=600, learning_rate=3e-3)
-        run, _ = best_of(pattern, observations, training, [Misled()], rung=50, random_state=0, move=move)
+        training = Training(max_iter=240, learning_rate=1e-2)
+        run, _ = best_of(pattern, observations, training, [Misled()], rung=20, random_state=0, move=move)
         states = torch.cat([i.posterior.mu[:, 0].argmax(-1) for i in run.model.infer(observations)]).numpy()
         accuracies[move is not None] = (rp.metrics.match_states(z, states, 4)[states] == z).mean()
     assert accuracies[False] < 0.85

@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 import torch
+from jaxtyping import TypeCheckError
 
 from rpmodels import linalg
 from rpmodels.errors import NumericalError
@@ -55,3 +56,9 @@ def test_nothing_else_factorises_a_matrix_adds_jitter_or_starts_processes():
             owner = node.value if isinstance(node, ast.Attribute) else None
             direct = name == "cholesky" and isinstance(owner, ast.Attribute) and owner.attr == "linalg"
             assert not direct, f"torch.linalg.cholesky in {path}"
+
+
+def test_shapes_are_checked_at_run_time():
+    """Otherwise every annotation in the library would go unread."""
+    with pytest.raises(TypeCheckError):
+        linalg.solve(torch.eye(3), torch.ones(2))

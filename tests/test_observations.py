@@ -205,9 +205,8 @@ def test_affine_scalings_centre_scale_and_count_what_they_clip(name):
 
 
 def test_unit_scaling_and_labels():
-    assert (
-        float(fit_scaling("a", np.full((2, 3, 3), 255, np.uint8), "auto", False)(torch.tensor(255), torch.float32)) == 1
-    )
+    scaling = fit_scaling("a", np.full((2, 3, 3), 255, np.uint8), "auto", is_label=False)
+    assert scaling(torch.tensor([255, 51]), torch.float32).tolist() == [1.0, pytest.approx(0.2)]
     codes = torch.tensor([1, 2])
     assert fit_scaling("a", np.zeros(2), "auto", is_label=True)(codes, torch.float32) is codes
 

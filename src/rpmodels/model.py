@@ -207,6 +207,7 @@ class RPM(nn.Module):
         stored = cast(FittedAtoms, self.fitted_atoms[self._position(name)])
         return AtomMixture(self.prior.family, self.reference(self._fitted_sites), stored.g, stored.log_count)
 
+    @torch.no_grad()
     def mixtures(self) -> dict[str, Mixture]:
         """Every fitted F_j, in the form that the approximation reads."""
         if self._mixtures is None:
@@ -214,7 +215,6 @@ class RPM(nn.Module):
             self._mixtures = {name: summarise(self.atoms_of(name)) for name in self.names}
         return self._mixtures
 
-    @torch.no_grad()
     def infer(self, observations: Observations, own: bool = True) -> Iterator[Inferred]:
         """Posterior and free energy batch by batch; each observation against the training atoms plus itself.
 
@@ -223,8 +223,10 @@ class RPM(nn.Module):
         mixtures = self.mixtures()
         rows = self._fresh_rows(observations) if own else self.rows
         for batch, factors in self.recognised(observations):
-            bound = {name: mixtures[name].with_own(factor) for name, factor in factors.items()} if own else mixtures
-            yield self._inferred(batch, factors, bound, rows, self.n_observations)
+            with torch.no_grad():
+                bound = {name: mixtures[name].with_own(factor) for name, factor in factors.items()} if own else mixtures
+                inferred = self._inferred(batch, factors, bound, rows, self.n_observations)
+            yield inferred
 
     @torch.no_grad()
     def fit_ceiling(self, observations: Observations) -> float:
@@ -238,14 +240,16 @@ class RPM(nn.Module):
         family = self.prior.family
         return fit_ceiling(present, log_atoms, family.n_states if isinstance(family, FiniteSupport) else None)
 
-    @torch.no_grad()
     def recognised(self, observations: Observations) -> Iterator[tuple[Batch, dict[str, Factor]]]:
         """Every factor f_j(z|x_j) by itself, batch by batch, without dropout or gradients."""
         self.eval()
         for start in range(0, len(observations), INFERENCE_BATCH):
             index = np.arange(start, min(start + INFERENCE_BATCH, len(observations)))
             batch = observations.batch(index, self.dtype, self.device)
-            yield batch, self.recognise(batch)
+            # Not around the yield: the caller's own computations keep their gradients.
+            with torch.no_grad():
+                factors = self.recognise(batch)
+            yield batch, factors
 
     def _whole_sites(self, observations: Observations) -> Sites:
         times = torch.tensor(np.array(observations.times[:1]), dtype=self.dtype, device=self.device)

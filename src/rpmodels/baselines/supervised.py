@@ -1,7 +1,7 @@
 """The ceiling of peer supervision: the same recognition network, trained with labels, by the same loop."""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rpmodels.carriers import Batch
-from rpmodels.learning import Minibatches, Training, steps
+from rpmodels.learning import Minibatches, Objective, Training, steps
 from rpmodels.learning.seeding import seeded, spawn
 from rpmodels.observations import FactorSpec, Observations, Scaling, fit_scaling, read
 from rpmodels.recognition import MLP, ConvolutionalNetwork
 
 
-class _LabelLikelihood:
+class _LabelLikelihood(Objective):
     """Mean log p(label | x), as an objective of the loop."""
 
     def __init__(self, network: nn.Module, scaling: Scaling) -> None:
@@ -40,7 +40,7 @@ class SupervisedNetwork:
         self.hidden = hidden
         self.random_state = random_state
 
-    def fit(self, images: NDArray[Any], labels: NDArray[np.int64]) -> Self:
+    def fit(self, images: NDArray[Any], labels: NDArray[np.int64]) -> "SupervisedNetwork":
         """Maximise the likelihood of the labels."""
         observations = read({"x": images, "label": labels})
         seeds = spawn(self.random_state, 2)

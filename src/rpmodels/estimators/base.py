@@ -4,7 +4,7 @@ import logging
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +19,8 @@ from rpmodels.model import RPM
 from rpmodels.observations import Observations, read
 
 logger = logging.getLogger("rpmodels")
+
+Estimator = TypeVar("Estimator", bound="RPMEstimator")
 
 AT_CEILING = 0.98
 LEARNT_NOTHING = 1e-3
@@ -65,13 +67,13 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Steps between two halvings of the restarts."""
 
     def fit(
-        self,
+        self: Estimator,
         X: Any,
         y: Any = None,
         *,
         presence: Mapping[str, Any] | None = None,
         sample_weight: Any = None,
-    ) -> Self:
+    ) -> Estimator:
         """Learn what makes the factors depend on each other.
 
         X              a dict {factor: (N, *event) array}, or one array when `factors` was given

@@ -184,7 +184,7 @@ class RPCategorical(RPMEstimator):
         return {name: each[:, 0].cpu().numpy() for name, each in drawn.items()}, z[:, 0].cpu().numpy()
 
     @property
-    def prior_(self) -> NDArray[np.float64]:
+    def prior_(self) -> NDArray[Any]:
         """Probabilities of the states."""
         prior = self._fitted().prior
         assert isinstance(prior, CategoricalPrior)

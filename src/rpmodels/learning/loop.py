@@ -4,9 +4,9 @@
 an RPM is. Stopping, rescue, progress, history and callbacks are consumers of `State`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -20,12 +20,14 @@ GOAL = "free_energy"
 """The term that is maximised."""
 
 
-class Objective(Protocol):
+class Objective(ABC):
     """What is trained."""
 
+    @abstractmethod
     def __call__(self, batch: Batch) -> Mapping[str, Tensor]:
         """Named scalar terms of a batch, `free_energy` among them."""
 
+    @abstractmethod
     def after_step(self) -> None:
         """The closed-form part of the M-step, after the gradient step."""
 

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import cast
 
+import numpy as np
 from sklearn.cluster import KMeans
 
 from rpmodels.families import FiniteSupport
@@ -61,4 +62,4 @@ class KMeansStart(Start):
         if len(features) < family.n_states:
             return
         clusters = KMeans(family.n_states, n_init=3, random_state=seed % 2**32).fit_predict(features)
-        teach(model, observations, clusters.reshape(observations.exists.shape), seed)
+        teach(model, observations, clusters.reshape(observations.exists.shape).astype(np.int64), seed)

@@ -17,7 +17,7 @@ from rpmodels.carriers import Batch
 from rpmodels.learning.batches import Minibatches, split
 from rpmodels.learning.consumers import History, Plateau, Progress
 from rpmodels.learning.held_out import HeldOut
-from rpmodels.learning.loop import Consumer, State, steps
+from rpmodels.learning.loop import Consumer, Objective, State, steps
 from rpmodels.learning.rescue import Rescue
 from rpmodels.learning.seeding import spawn
 from rpmodels.model import RPM, Inferred
@@ -88,7 +88,7 @@ def _check(name: str, value: object, good: bool, expected: str) -> None:
         raise errors.bad_value(name, expected, value)
 
 
-class RPMObjective:
+class RPMObjective(Objective):
     """The free energy of a batch, and the prior's closed-form update after the step."""
 
     def __init__(self, model: RPM, n_observations: float) -> None:

@@ -23,7 +23,7 @@ class AtomPolicy(ABC):
     def collect(
         self,
         family: Family,
-        reference: Float[Tensor, "S D"],
+        reference: Float[Tensor, "#S D"],
         factor: Factor,
         weights: Float[Tensor, "N"],
     ) -> AtomMixture:
@@ -41,7 +41,7 @@ class PerSite(AtomPolicy):
     def collect(
         self,
         family: Family,
-        reference: Float[Tensor, "S D"],
+        reference: Float[Tensor, "#S D"],
         factor: Factor,
         weights: Float[Tensor, "N"],
     ) -> AtomMixture:
@@ -61,7 +61,7 @@ class Pooled(AtomPolicy):
     def collect(
         self,
         family: Family,
-        reference: Float[Tensor, "S D"],
+        reference: Float[Tensor, "#S D"],
         factor: Factor,
         weights: Float[Tensor, "N"],
     ) -> AtomMixture:

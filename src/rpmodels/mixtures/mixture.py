@@ -24,7 +24,7 @@ class Mixture(ABC):
     """Either of the two final kinds below."""
 
     family: Family
-    reference: Float[Tensor, "S D"]
+    reference: Float[Tensor, "#S D"]
 
     @property
     @abstractmethod
