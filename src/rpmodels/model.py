@@ -46,14 +46,18 @@ class FittedAtoms(nn.Module):
 class RPM(nn.Module):
     """A recognition-parametrised model (eq 2).
 
-    prior                 p(Z), from `rpmodels.priors`
-    factors               {name: network}; a network maps (n, *event) to (n, prior.family.raw_size).
-                          The same module under several names ties their weights.
-    e_step                how q is chosen; default exact
-    expected_log_mixture  how ⟨log F_j⟩ is computed; default exact
-    atoms                 whose observations F_j mixes; default one mixture per site
-    head                  factors relative to the prior (default) or absolute as in the paper
-    scaling               "auto" or a name of `observations.scaling` for all factors, or {name: …}
+    Args:
+        prior: p(Z), from `rpmodels.priors`
+        factors: {name: network}; a network maps (n, *event) to (n, prior.family.raw_size).
+            The same module under several names ties their weights.
+        e_step: how q is chosen; default exact
+        expected_log_mixture: how ⟨log F_j⟩ is computed; default exact
+        atoms: whose observations F_j mixes; default one mixture per site
+        head: factors relative to the prior (default) or absolute as in the paper
+        scaling: "auto" or a name of `observations.scaling` for all factors, or {name: …}
+        input_dropout: share of input values that are zeroed in training
+        dtype: float32 or float64
+
     """
 
     def __init__(

@@ -76,10 +76,12 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> Estimator:
         """Learn what makes the factors depend on each other.
 
-        X              a dict {factor: (N, *event) array}, or one array when `factors` was given
-        y              ignored (labels, where there are some, are a factor)
-        presence       {factor: (N,) booleans}; rows that are all NaN are missing too
-        sample_weight  (N,) weights, in the free energy and in every mixture F_j
+        Args:
+            X: a dict {factor: (N, *event) array}, or one array when `factors` was given
+            y: ignored (labels, where there are some, are a factor)
+            presence: {factor: (N,) booleans}; rows that are all NaN are missing too
+            sample_weight: (N,) weights, in the free energy and in every mixture F_j
+
         """
         if self.n_init < 1:
             raise errors.bad_value("n_init", "an integer ≥ 1", self.n_init)

@@ -24,31 +24,39 @@ RUNG = 0.055
 class RPCategorical(RPMEstimator):
     """A recognition-parametrised model with one discrete latent of K states (paper, "Peer Supervision").
 
-    n_states             K
-    network              "auto", "linear", "mlp", "cnn", "lookup", your own nn.Module (n, *event) → (n, K),
-                         or {factor: any of these}
-    tied                 share one network among factors with the same kind of observation
-    factors              {name: columns}, to split one array into factors
-    prior                "uniform", "learned", K probabilities, or a number: Dirichlet concentration
-                         (variational Bayes)
-    head                 "relative" to the prior, or "absolute" as in the paper
-    scaling              "auto", "none", "standard", "robust", "sqrt", "unit", or {factor: name}
-    max_iter             gradient steps
-    tol                  stop when the free energy gains less than this (nats) over `patience` steps
-    learning_rate        of AdamW, dropped tenfold for the last 30 % of the steps
-    batch_size           observations a step; None for all
-    n_init               starts, judged early by free energy; one of them is k-means when there are several
-    n_jobs               processes for the starts, one thread each
-    random_state         the same number gives the same fit
-    device, dtype        "auto" is CUDA or CPU; "float32" or "float64"
-    verbose              1 for a progress bar
-    weight_decay, dropout, input_dropout    "auto": stronger as data shrink
-    validation_fraction  share held out to stop by (with `patience`, in steps)
-    patience             steps without improvement before stopping
-    callbacks            called with the loop's state after every step of the final run
+    Args:
+        n_states: K
+        network: "auto", "linear", "mlp", "cnn", "lookup", your own nn.Module (n, *event) → (n, K),
+            or {factor: any of these}
+        tied: share one network among factors with the same kind of observation
+        factors: {name: columns}, to split one array into factors
+        prior: "uniform", "learned", K probabilities, or a number: Dirichlet concentration
+            (variational Bayes)
+        head: "relative" to the prior, or "absolute" as in the paper
+        scaling: "auto", "none", "standard", "robust", "sqrt", "unit", or {factor: name}
+        max_iter: gradient steps
+        tol: stop when the free energy gains less than this (nats) over `patience` steps
+        learning_rate: of AdamW, dropped tenfold for the last 30 % of the steps
+        batch_size: observations a step; None for all
+        n_init: starts, judged early by free energy; one of them is k-means when there are several
+        n_jobs: processes for the starts, one thread each
+        random_state: the same number gives the same fit
+        device, dtype: "auto" is CUDA or CPU; "float32" or "float64"
+        verbose: 1 for a progress bar
+        weight_decay, dropout, input_dropout: "auto": stronger as data shrink
+        validation_fraction: share held out to stop by (with `patience`, in steps)
+        patience: steps without improvement before stopping
+        callbacks: called with the loop's state after every step of the final run
 
-    Fitted: model_ (the RPM), history_ (named terms per step), restarts_, score_ (with its ceiling),
-    prior_ (probabilities of the states), n_iter_, stop_reason_.
+    Attributes:
+        model_: the fitted RPM
+        history_: named terms of the free energy, one row a step
+        restarts_: what became of every start
+        score_: nats above independence on the training data, with its ceiling
+        n_iter_: steps taken
+        stop_reason_: why training stopped
+        validation_curve_: training and held-out score, where there was a validation set
+
     """
 
     def __init__(

@@ -30,15 +30,18 @@ logger = logging.getLogger("rpmodels")
 class Training:
     """How to train: the one block of settings that `train`, restarts and estimators share.
 
-    max_iter             gradient steps at most
-    learning_rate        of AdamW; dropped once, tenfold, for the last `settle` of the steps
-    batch_size           observations a step; None for all
-    weight_decay         on the weights of the recognition networks, not on biases
-    max_gradient_norm    clipping; None for none
-    tol, patience        stop when the mean free energy gains less than tol over `patience` steps; None: never.
-                         With validation, stop when the held-out score has not improved for `patience` steps
-    validation_fraction  share of observations held out to stop by
-    optimiser, scheduler factories that replace the default AdamW and the drop
+    Args:
+        max_iter: gradient steps at most
+        learning_rate: of AdamW; dropped once, tenfold, for the last `settle` of the steps
+        batch_size: observations a step; None for all
+        weight_decay: on the weights of the recognition networks, not on biases
+        max_gradient_norm: clipping; None for none
+        tol, patience: stop when the mean free energy gains less than tol over `patience` steps; None: never.
+            With validation, stop when the held-out score has not improved for `patience` steps
+        validation_fraction: share of observations held out to stop by
+        settle: share of the steps after the drop of the learning rate
+        optimiser, scheduler: factories that replace the default AdamW and the drop
+
     """
 
     max_iter: int = 1000

@@ -25,12 +25,15 @@ def read(
 ) -> Observations:
     """Check and gather a user's data.
 
-    data      a dict of named factors, or one array with `factors` = {name: columns of its last axis}.
-              A factor is (N, *event); with `series`, (N, T, *event) or a list of trials (T_n, *event).
-    times     with `series`: (T,), (N, T) or a list of (T_n,); default 0, 1, 2, …
-    presence  {name: (N,) or (N, T) booleans}; rows that are all NaN (None, for strings) are missing too.
-    weights   (N,) sample weights.
-    known     the specs of a fitted model: new data must match, and may lack factors.
+    Args:
+        data: a dict of named factors, each (N, *event), or one array beside `factors`
+        factors: {name: columns of the last axis}, to split one array
+        series: factors are (N, T, *event), or lists of trials (T_n, *event)
+        times: with `series`: (T,), (N, T) or a list of (T_n,); default 0, 1, 2, …
+        presence: {name: (N,) or (N, T) booleans}; rows that are all NaN (None, for strings) are missing too.
+        weights: (N,) sample weights.
+        known: the specs of a fitted model: new data must match, and may lack factors.
+
     """
     named = _by_name(data, factors)
     if not named:

@@ -1,0 +1,14 @@
+"""Sphinx: offline, warnings as errors (`make docs`)."""
+
+from rpmodels.versions import __version__
+
+project = "rpmodels"
+copyright = "2026, the rpmodels developers"
+version = release = __version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_heading_anchors = 3
+exclude_patterns = ["_build"]
+html_theme = "furo"
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+suppress_warnings = ["myst.xref_missing"]

@@ -1,0 +1,30 @@
+"""Every Python block of the README, in one fresh interpreter, as a reader would run them."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+README = pathlib.Path(__file__).parent.parent / "README.md"
+
+
+def blocks() -> str:
+    return "\n".join(re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL))
+
+
+def test_the_readme_runs():
+    code = blocks()
+    assert code.count("import rpmodels") == 1
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "nats above independence per observation" in done.stdout
+    accuracy = float(re.search(r"accuracy ([\d.]+)", done.stdout).group(1))
+    assert accuracy >= 0.85
+
+
+def test_ci_runs_exactly_the_readme_command():
+    text = README.read_text()
+    script = (README.parent / ".ci" / "run").read_text()
+    assert "make test" in text
+    commands = [line for line in script.splitlines() if line and not line.startswith(("#", "set ", "cd "))]
+    assert commands == ["make test"]
