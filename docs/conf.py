@@ -12,3 +12,12 @@ html_theme = "furo"
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 suppress_warnings = ["myst.xref_missing"]
+
+
+def setup(app):
+    """Shapes such as (N, *event) are not emphasis."""
+
+    def escape(_app, _what, _name, _object, _options, lines):
+        lines[:] = [line.replace("*event", r"\*event") for line in lines]
+
+    app.connect("autodoc-process-docstring", escape, priority=1000)

@@ -50,6 +50,7 @@ def test_fitted_attributes_and_the_score_with_its_ceiling(fitted):
     assert model.n_iter_ == 80
     assert "max_iter" in model.stop_reason_
     assert len(model.restarts_) >= 2
+    assert model.clipped_ == {"x0": 0, "x1": 0}
     np.testing.assert_allclose(model.prior_, 1 / 3, atol=1e-6)
     score = model.score(X)
     assert score.ceiling == pytest.approx(2 * np.log(241), rel=1e-5)
@@ -242,3 +243,31 @@ def test_images_go_to_the_convolutional_network():
         assert isinstance(network, rp.recognition.ConvolutionalNetwork)
         assert model.model_.recognition[1].network is network
         assert accuracy(z, model.predict({"a": images}), 2) > 0.9
+
+
+def bad(**changes):
+    X, _ = data(n=20)
+    for name, change in changes.items():
+        X[name] = change(X[name])
+    return X
+
+
+@pytest.mark.parametrize(
+    ("X", "text"),
+    [
+        (np.zeros((20, 4)), "Only one factor"),
+        (bad(x0=lambda x: x[:9]), "same number of observations"),
+        (bad(x0=lambda x: x * np.nan, x1=lambda x: x * np.nan), "Everything is missing"),
+        (bad(x0=lambda x: np.where(np.arange(20)[:, None] < 10, x, np.nan),
+             x1=lambda x: np.where(np.arange(20)[:, None] < 10, np.nan, x)), "never present together"),
+        (bad(x0=lambda x: np.where(np.arange(20)[:, None] < 1, x, np.nan)), "present in 1 row"),
+        (bad(x0=lambda x: np.where(x == x[3, 1], np.nan, x)), "partly NaN"),
+        (bad(x0=lambda x: np.where(x == x[3, 1], np.inf, x)), "infinite"),
+        (bad(x0=lambda x: x.astype(object)), "object"),
+        (bad(x0=lambda x: x + 1j), "complex"),
+        (bad(x0=lambda x: x.astype(str)), "expected numbers"),
+    ],
+)  # fmt: skip
+def test_bad_data_are_refused_at_fit(X, text):
+    with pytest.raises(InputError, match=text):
+        rp.RPCategorical(3).fit(X)

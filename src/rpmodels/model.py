@@ -34,11 +34,13 @@ class Inferred:
 class FittedAtoms(nn.Module):
     """The atoms of one F_j: natural parameters, never raw data. Part of the fitted model and of its file."""
 
+    reference: Tensor
     g: Tensor
     log_count: Tensor
 
     def __init__(self, mixture: AtomMixture) -> None:
         super().__init__()
+        self.register_buffer("reference", mixture.reference.detach())
         self.register_buffer("g", mixture.g.detach())
         self.register_buffer("log_count", mixture.log_count.detach())
 
@@ -92,6 +94,7 @@ class RPM(nn.Module):
         self.rows = TrialTable()
         self.fitted_atoms = nn.ModuleList()
         self.specs: dict[str, FactorSpec] = {}
+        self.n_observations = 0.0
         self._mixtures: dict[str, Mixture] | None = None
         self.to(dtype)
 
@@ -123,7 +126,7 @@ class RPM(nn.Module):
             if name not in observations.specs:
                 raise errors.unknown_factor(name, list(observations.specs))
         self.specs = dict(observations.specs)
-        for name, recogniser in self._recognisers():
+        for name, recogniser in self.recognisers():
             spec = self.specs[name]
             asked = self._scaling if isinstance(self._scaling, str) else self._scaling.get(name, "auto")
             scaling = fit_scaling(name, observations.present_rows(name), asked, spec.is_label)
@@ -136,7 +139,8 @@ class RPM(nn.Module):
         rows = {**self.e_step.initial_rows(*shape), **self.expected_log_mixture.initial_rows(*shape)}
         return TrialTable(rows).to(self.device, self.dtype)
 
-    def _recognisers(self) -> Iterator[tuple[str, RecognitionFactor]]:
+    def recognisers(self) -> Iterator[tuple[str, RecognitionFactor]]:
+        """Every recognition factor by name."""
         for name, recogniser in zip(self.names, self.recognition, strict=True):
             yield name, cast(RecognitionFactor, recogniser)
 
@@ -156,7 +160,7 @@ class RPM(nn.Module):
         reference = self.reference(batch.sites)
         return {
             name: recogniser(batch.inputs[name], batch.present[name], self.prior.family, reference)
-            for name, recogniser in self._recognisers()
+            for name, recogniser in self.recognisers()
         }
 
     def evaluate(self, batch: Batch, n_observations: float) -> Inferred:
@@ -189,19 +193,17 @@ class RPM(nn.Module):
     @torch.no_grad()
     def collect(self, observations: Observations) -> None:
         """F_j over all the training data: the last step of every fit."""
-        whole = self._whole_sites(observations)
         collected: dict[str, list[Factor]] = {name: [] for name in self.names}
         for _, factors in self.recognised(observations):
             for name, factor in factors.items():
                 collected[name].append(_padded(factor, observations.n_sites))
         weights = torch.as_tensor(observations.weights, dtype=self.dtype, device=self.device)
-        reference = self.reference(whole)
+        reference = self.reference(self._whole_sites(observations))
         self.fitted_atoms = nn.ModuleList(
             FittedAtoms(self.atoms.collect(self.prior.family, reference, _joined(parts), weights))
             for parts in collected.values()
         )
         self.n_observations = float(weights.sum())
-        self._fitted_sites = whole
         self._mixtures = None
 
     def atoms_of(self, name: str) -> AtomMixture:
@@ -209,7 +211,7 @@ class RPM(nn.Module):
         if not len(self.fitted_atoms):
             raise errors.not_fitted("This RPM")
         stored = cast(FittedAtoms, self.fitted_atoms[self._position(name)])
-        return AtomMixture(self.prior.family, self.reference(self._fitted_sites), stored.g, stored.log_count)
+        return AtomMixture(self.prior.family, stored.reference, stored.g, stored.log_count)
 
     @torch.no_grad()
     def mixtures(self) -> dict[str, Mixture]:

@@ -36,6 +36,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     stop_reason_: str
     score_: Score
     validation_curve_: list[dict[str, float]]
+    clipped_: dict[str, int]
 
     factors: Mapping[str, Any] | None
     n_init: int
@@ -110,8 +111,18 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.restarts_ = attempts
         self.n_iter_ = run.step
         self.stop_reason_ = run.stop_reason or ""
+        self.clipped_ = {name: r.scaling.clipped for name, r in self.model_.recognisers()}
         self.score_ = self._fit_score(observations)
+        logger.info("%s: %s", type(self).__name__, self._spread())
         return self
+
+    def _spread(self) -> str:
+        """What the restarts did, in a line."""
+        lines = [
+            f"{attempt.kind}: {', '.join(f'{f:.3f}' for f in attempt.free_energies) or 'only start'}"
+            for attempt in self.restarts_
+        ]
+        return f"free energy of the starts at each rung: {'; '.join(lines)}"
 
     def _fit_score(self, observations: Observations) -> Score:
         """The training form: every observation is among the atoms already, and the mean has its tight ceiling."""

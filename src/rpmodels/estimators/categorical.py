@@ -53,6 +53,7 @@ class RPCategorical(RPMEstimator):
         history_: named terms of the free energy, one row a step
         restarts_: what became of every start
         score_: nats above independence on the training data, with its ceiling
+        clipped_: how many training values of each factor the scaling clipped
         n_iter_: steps taken
         stop_reason_: why training stopped
         validation_curve_: training and held-out score, where there was a validation set

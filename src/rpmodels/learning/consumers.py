@@ -31,10 +31,7 @@ class History:
 
 
 class Plateau:
-    """Stops when the mean free energy of a window is no better than that of the window before.
-
-    The second half of a window is compared with its first by more than the noise of minibatches.
-    """
+    """Stops when the mean free energy of a window of steps is no better than that of the window before it."""
 
     def __init__(self, tolerance: float, window: int) -> None:
         self._tolerance = tolerance

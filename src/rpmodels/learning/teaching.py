@@ -61,8 +61,7 @@ def compact_features(model: RPM, observations: Observations, seed: int) -> NDArr
 def features(model: RPM, observations: Observations) -> NDArray[Any]:
     """Scaled inputs per site, (N·T, D): tied factors averaged, others side by side, absent ones zero."""
     tied: dict[int, list[tuple[str, RecognitionFactor]]] = {}
-    for name, recogniser in zip(model.names, model.recognition, strict=True):
-        each = cast(RecognitionFactor, recogniser)
+    for name, each in model.recognisers():
         if not observations.specs[name].is_label:
             tied.setdefault(id(each.network), []).append((name, each))
     if not tied:  # labels only: one-hot
