@@ -12,12 +12,20 @@ def seeded(seed: int) -> Iterator[None]:
     """torch's global generators at this seed inside, as they were outside.
 
     Layers draw their first weights and their dropout from the global generators only, so these are the
-    places where they are set.
+    places where they are set. (`torch.manual_seed` is not used: without a GPU each call queues another for
+    the day CUDA starts, stack trace and all, which costs more than a small step and is never freed.)
     """
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed)
+    before = torch.random.get_rng_state()
+    on_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    torch.default_generator.manual_seed(seed)
+    if on_gpus:
+        torch.cuda.manual_seed_all(seed)
+    try:
         yield
+    finally:
+        torch.random.set_rng_state(before)
+        if on_gpus:
+            torch.cuda.set_rng_state_all(on_gpus)
 
 
 def spawn(random_state: int | np.random.RandomState | None, count: int) -> list[int]:

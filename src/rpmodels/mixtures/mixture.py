@@ -103,7 +103,7 @@ def tabulate(mixture: AtomMixture) -> TableMixture:
     """Σ_m c_m f_j(k|x_m) for every state k, by the one reduction over atoms."""
     sites, atoms, _ = mixture.g.shape
 
-    def pairs(block: slice) -> Float[Tensor, "S K a"]:
+    def pairs(block: slice) -> Tensor:  # [S, K, a]
         eta = mixture.reference[:, None] + mixture.g[:, block]
         return (log_probabilities(mixture.family, eta) + mixture.log_count[:, block, None]).mT
 
