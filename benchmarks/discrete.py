@@ -17,6 +17,7 @@ import torch
 
 import rpmodels as rp
 from rpmodels.learning import Run, Training
+from rpmodels.learning.batches import divide
 from rpmodels.versions import versions
 
 OUT = Path(__file__).parent.parent / "docs" / "results" / "bench-discrete.json"
@@ -39,13 +40,14 @@ def images(n: int) -> dict[str, np.ndarray[Any, Any]]:
     return {name: random.integers(0, 256, (n, 28, 28)).astype(np.uint8) for name in ("x1", "x2")}
 
 
-def rpm_step(data: dict[str, np.ndarray[Any, Any]], presence: dict[str, Any] | None = None) -> Callable[[], None]:
+def rpm_step(images_of: dict[str, np.ndarray[Any, Any]], presence: dict[str, Any] | None = None) -> Callable[[], None]:
     """Five steps of 500 pairs through the library's own loop."""
-    observations = rp.read(data, presence=presence)
+    observations = rp.read(images_of, presence=presence)
     network = rp.recognition.ConvolutionalNetwork((28, 28), 10)
     model = rp.RPM(rp.priors.CategoricalPrior.uniform(10), {"x1": network, "x2": network})
     model.prepare(observations)
-    run = Run.start(model, observations, Training(max_iter=10**6, batch_size=500), seed=0)
+    data = divide(observations, 0.0, seed=0)
+    run = Run.start(model, data, Training(max_iter=10**6, batch_size=500), seed=0)
     return lambda: run.advance(observations, run.step + 5)
 
 

@@ -90,7 +90,7 @@ def test_other_settings_need_force_and_methods_choose_rows(tmp_path):
     assert len(calls(tmp_path)) == 3
     with pytest.raises(RunError, match="expected some of A, B, fast"):
         runner.run_experiment(toy, "quick", out=tmp_path / "other", methods=["C"])
-    for bad in ({"preset": "huge"}, {"preset": "quick", "seeds": 0}):
+    for bad in ({"preset": "huge"}, {"preset": "quick", "seeds": 0}, {"preset": "quick", "jobs": 0}):
         with pytest.raises(rp.RPModelsError):
             runner.run_experiment(toy, **bad, out=tmp_path / "other")
     assert not (tmp_path / "other").exists()
@@ -193,3 +193,54 @@ def test_plots_return_axes_and_do_not_show():
 def test_show_versions(capsys):
     rp.show_versions()
     assert "torch" in capsys.readouterr().out
+
+
+def test_folders_that_are_not_ours_are_never_touched(tmp_path):
+    toy = Toy(tmp_path)
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "metrics.json").write_text("mine")
+    for content in (None, "{}", "not json"):
+        if content is not None:
+            (foreign / "settings.json").write_text(content)
+        for force in (False, True):
+            with pytest.raises(RunError, match="was not made by"):
+                runner.run_experiment(toy, "quick", out=foreign, force=force)
+    assert (foreign / "metrics.json").read_text() == "mine"
+    with pytest.raises(RunError, match="is a file"):
+        runner.run_experiment(toy, "quick", out=foreign / "metrics.json")
+
+
+def test_force_replaces_only_results_of_other_settings(tmp_path):
+    toy = Toy(tmp_path)
+    out = tmp_path / "out"
+    runner.run_experiment(toy, "quick", out=out)
+    (out / "notes.txt").write_text("mine")
+    runner.run_experiment(toy, "quick", out=out, force=True)  # the same settings: nothing to replace
+    assert len(calls(tmp_path)) == 4
+    toy.fail_at = ("A", 0)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run_experiment(toy, "paper", out=out, force=True)
+    assert not (out / "metrics.json").exists()  # of the old settings
+    assert (out / "notes.txt").read_text() == "mine"
+
+
+def test_a_seed_with_a_diverged_start_is_kept(tmp_path):
+    class Diverging(Toy):
+        def run(self, row, settings, seed):
+            return Outcome({"score": 1.0}, {"extra": [1, 2], "restarts": [{"free_energies": [float("-inf"), 0.5]}]})
+
+    folder = runner.run_experiment(Diverging(tmp_path), "quick", out=tmp_path / "out", seeds=1, methods=["A"])
+    stored = json.loads((folder / "seeds" / "A-fast-0.json").read_text())
+    assert stored["extras"]["restarts"][0]["free_energies"] == [None, 0.5]
+
+
+def test_links_and_modes_survive_a_write(tmp_path):
+    real, link = tmp_path / "real.txt", tmp_path / "link.txt"
+    real.write_text("old")
+    real.chmod(0o600)
+    link.symlink_to(real)
+    persistence.write_text(link, "new")
+    assert link.is_symlink()
+    assert real.read_text() == "new"
+    assert stat.S_IMODE(real.stat().st_mode) == 0o600

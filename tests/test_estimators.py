@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -190,7 +192,7 @@ def test_warnings_that_speak():
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"n_states": 1}, InputError, "n_states: expected at least 2"),
+        ({"n_states": 1}, InputError, "n_states: expected an integer ≥ 2"),
         ({"n_init": 0}, InputError, "n_init: expected an integer ≥ 1"),
         ({"network": "transformer"}, InputError, "expected one of auto, linear, mlp, cnn, lookup, an nn.Module"),
         ({"network": {"y": "mlp"}}, InputError, "Unknown factor 'y'"),
@@ -209,6 +211,11 @@ def test_warnings_that_speak():
         ({"device": "abacus"}, InputError, "device: expected"),
         ({"dtype": "float16"}, InputError, "dtype: expected one of float32, float64"),
         ({"batch_size": 1}, InputError, "batch_size"),
+        ({"dropout": 1.5}, InputError, "dropout: expected a number ≥ 0 and < 1"),
+        ({"random_state": -1}, InputError, "random_state: expected an integer ≥ 0"),
+        ({"n_jobs": 0}, InputError, "n_jobs: expected None, or an integer other than 0"),
+        ({"scaling": {"camra": "none"}}, InputError, "Unknown factor 'camra'"),
+        ({"prior": [0.5, np.nan, 0.5]}, InputError, "positive numbers that sum to 1"),
     ],
 )
 def test_bad_arguments_are_refused_at_fit(options, error, text):
@@ -271,3 +278,43 @@ def bad(**changes):
 def test_bad_data_are_refused_at_fit(X, text):
     with pytest.raises(InputError, match=text):
         rp.RPCategorical(3).fit(X)
+
+
+def test_factors_that_share_a_module_share_its_scaling_and_stay_one():
+    random = np.random.default_rng(0)
+    X = {"a": 5 + random.standard_normal((60, 4)), "b": random.standard_normal((60, 4))}
+    net = torch.nn.Linear(4, 2)
+    model = rp.RPCategorical(2, network={"a": net, "b": net}, n_init=1, max_iter=5).fit(X)
+    one, two = model.model_.recognition
+    assert one.network is two.network is not net
+    assert one.scaling is two.scaling
+    separate = rp.RPCategorical(2, network=net, n_init=1, max_iter=5).fit(X).model_.recognition
+    assert separate[0].network is not separate[1].network
+
+
+def test_weights_that_are_mostly_zero_keep_the_score_below_its_ceiling():
+    X, _ = data(n=200)
+    weights = np.where(np.arange(200) < 20, 1.0, 0.002)
+    X["x1"][20:] = np.nan
+    model = rp.RPCategorical(2, **FAST).fit(X, sample_weight=weights)
+    assert model.score_ <= model.score_.ceiling
+
+
+def test_values_of_the_wrong_type_are_refused_with_a_sentence():
+    """In an interpreter without the tests' own type checker, as users have it."""
+    code = """
+import numpy as np, rpmodels as rp
+X = {"a": np.random.rand(20, 2), "b": np.random.rand(20, 2)}
+for options in ({"n_states": 2.5}, {"n_states": "3"}, {"n_init": 2.0}, {"n_init": None}, {"learning_rate": "x"},
+                {"prior": None}, {"random_state": np.random.default_rng(0)}, {"max_iter": 10.0}, {"batch_size": 10.5},
+                {"max_iter": True}, {"dropout": None}, {"n_jobs": 1.5}):
+    try:
+        rp.RPCategorical(**{"n_states": 2, **options}).fit(X)
+    except rp.RPModelsError as failure:
+        print(failure)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 12
+    assert all("expected" in line and "got" in line for line in lines)

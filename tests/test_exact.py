@@ -76,7 +76,7 @@ def test_free_energy_is_below_the_log_likelihood_for_any_other_q(head):
         noise = torch.randn(5, 1, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         other = model.prior.condition(noise, batch.sites)
         energy = rp.free_energy.free_energy(
-            model.prior, other, factors, mixtures, model.expected_log_mixture, {}, model.n_observations
+            model.prior, other, factors, mixtures, model.expected_log_mixture, {}, batch.weights, 5.0
         )
         gap = inferred.energy.total - energy.total
         kl = model.prior.family.kl(other.eta, inferred.posterior.eta)[:, 0]
@@ -195,18 +195,50 @@ def test_held_out_scores_never_exceed_their_ceiling(sharpness):
     assert model.fit_ceiling(training) == pytest.approx(np.log(3))
 
 
+def _perfect(presence, weights, k=2, sites=1):
+    """Every observation its own label, and factors certain of state n mod K."""
+    n = len(weights)
+    labels = np.tile(np.arange(n)[:, None], (1, sites))
+    networks = {name: rp.recognition.LookupTable(n, k) for name in presence}
+    model = rp.RPM(CategoricalPrior.uniform(k), networks, dtype=torch.float64)
+    observations = rp.read(dict.fromkeys(presence, labels), series=True, presence=presence, weights=weights)
+    model.prepare(observations)
+    with torch.no_grad():
+        for _, recogniser in model.recognisers():
+            size = recogniser.network.weight.shape[0]
+            recogniser.network.weight.copy_(50.0 * torch.eye(k, dtype=torch.float64)[torch.arange(size) % k])
+    model.collect(observations)
+    share = torch.as_tensor(weights / weights.sum())
+    return float((log_w(model, observations) * share).sum()), model.fit_ceiling(observations)
+
+
+def test_fit_ceiling_holds_with_very_unequal_weights_and_reaches_the_best_factors():
+    n = np.arange(102)
+    weights = np.where(n < 2, 1.0, 0.01)
+    everywhere = np.ones(102, bool)
+    score, ceiling = _perfect({"a": everywhere, "b": n < 2}, weights)
+    assert 0.4 < score <= ceiling + 1e-12
+    assert score == pytest.approx(ceiling, abs=1e-9)
+    weights = np.where(n < 2, 1.0, 0.0)
+    score, ceiling = _perfect({"a": everywhere, "b": everywhere}, weights)
+    assert score == pytest.approx(np.log(2)) == pytest.approx(ceiling)
+
+
 def test_fit_ceiling_with_missing_factors_and_weights():
     for seed in range(20):
         random = np.random.default_rng(seed)
-        data = tiny_data(n=6, n_factors=3, seed=seed)
-        presence = {name: random.random(6) < 0.7 for name in data}
+        sites = 1 + seed % 2
+        data = tiny_data(n=6, n_factors=3, seed=seed, sites=sites)
+        presence = {name: random.random((6, sites)) < 0.7 for name in data}
         for have in presence.values():
             have[:2] = True
-        weights = random.random(6) + 0.1
+        weights = np.exp(2 * random.standard_normal(6))
         model, observations = tiny_model(
-            PRIORS["uniform"](), data, sharpness=100.0, seed=seed, presence=presence, weights=weights
-        )
-        mean = float((log_w(model, observations) * torch.as_tensor(weights)).sum() / weights.sum())
+            PRIORS["uniform"](), data, sharpness=100.0, seed=seed, presence=presence, weights=weights,
+            policy=list(POLICIES)[seed // 2 % 2],
+        )  # fmt: skip
+        share = torch.as_tensor(weights / weights.sum())
+        mean = float((log_w(model, observations) * share).sum())
         assert mean <= model.fit_ceiling(observations) + 1e-9
 
 
@@ -241,6 +273,25 @@ def test_paper_convention_counts_the_atoms():
     torch.testing.assert_close(inferred.energy.paper, inferred.energy.total - 2 * np.log(8.0))
 
 
+def test_paper_convention_is_a_probability_over_the_grid_with_any_weights():
+    data = tiny_data(n=4)
+    weights = np.array([3.0, 1.0, 1.0, 0.5])
+    model, observations = tiny_model(PRIORS["fixed"](), data, weights=weights)
+    everything = rp.read(grid(data), series=True)
+    share = torch.as_tensor(weights / weights.sum())
+    p0 = (share[:, None] * share[None, :]).flatten()
+    assert float((p0 * log_w(model, everything).exp()).sum()) == pytest.approx(1, abs=1e-12)
+    (inferred,) = model.infer(observations, own=False)
+    torch.testing.assert_close(inferred.energy.log_atoms, -2 * share.log())
+
+
+def test_the_scale_of_the_weights_means_nothing():
+    data, new = tiny_data(n=5), rp.read(tiny_data(n=3, seed=4), series=True)
+    weights = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    one, two = (tiny_model(PRIORS["fixed"](), data, weights=c * weights)[0] for c in (1.0, 0.01))
+    torch.testing.assert_close(log_w(one, new, own=True), log_w(two, new, own=True), rtol=0, atol=1e-12)
+
+
 def test_sample_weights_equal_repeated_observations():
     data = tiny_data(n=4)
     weighted, obs = tiny_model(PRIORS["fixed"](), data, weights=np.array([1.0, 2.0, 1.0, 3.0]))
@@ -257,8 +308,8 @@ def test_conditional_weights_impute_and_sample_agree_with_enumeration():
     given = c[:, None] * f[1] / mixtures[1]
     states = torch.arange(3)[:, None]
     torch.testing.assert_close(model.conditional_weights("x1", states)[:, 0], given.T, rtol=0, atol=1e-12)
-    # Σ_k p(k | x0) p(x1 = m | k), with x0 new (its own atom added).
-    own = (21 * mixtures[0] + f[0]) / 22
+    # Σ_k p(k | x0) p(x1 = m | k), with x0 new (its own atom added; weights have mean 1, so they sum to 6).
+    own = (6 * mixtures[0] + f[0]) / 7
     posterior = p * f[0] / own
     posterior = posterior / posterior.sum(-1, keepdim=True)
     expected = posterior @ given.T
@@ -294,3 +345,70 @@ def test_lookup_tables_reach_the_maximum_of_latent_class_analysis():
         model.prepare(observations)
         best = max(best, float(em(model, batch, iterations=60, inner=5)[-1]))
     assert best + empirical == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_unequal_lengths_over_several_inference_batches(policy, monkeypatch):
+    """infer, impute and sample when batches, new data and training differ in length."""
+    data = tiny_data(n=6, sites=4)
+    lengths = [4, 4, 3, 2, 2, 1]
+    lists = {name: [v[:t] for v, t in zip(values, lengths, strict=True)] for name, values in data.items()}
+    model, observations = tiny_model(PRIORS["fixed"](), lists, policy=policy)
+    whole = log_w(model, observations), model.impute(observations, "x1")
+    monkeypatch.setattr("rpmodels.model.INFERENCE_BATCH", 2)
+    torch.testing.assert_close(log_w(model, observations), whole[0], rtol=0, atol=1e-12)
+    imputed = model.impute(observations, "x1")
+    there = observations.exists
+    torch.testing.assert_close(imputed[there], whole[1][there], rtol=0, atol=1e-12)
+    torch.testing.assert_close(imputed[there].sum(-1), torch.ones(int(there.sum()), dtype=torch.float64))
+    longer = rp.read(tiny_data(n=2, sites=6, seed=3), series=True, known=model.specs)
+    assert torch.isfinite(log_w(model, longer, own=True)).all()
+    assert model.impute(longer, "x1").shape[:2] == (2, 6)
+    z, drawn = model.sample(3, torch.Generator().manual_seed(0))
+    assert z.shape == drawn["x0"].shape == (3, 4)
+
+
+def test_sites_without_atoms_have_no_conditional_weights():
+    data = tiny_data(n=5, sites=3)
+    presence = {"x0": np.ones((5, 3), bool), "x1": np.ones((5, 3), bool)}
+    presence["x0"][:, 1] = False
+    model, observations = tiny_model(PRIORS["uniform"](), data, presence=presence)
+    weights = model.conditional_weights("x0", torch.zeros(1, 3, dtype=torch.int64))[0]
+    assert weights.sum(-1).tolist() == [pytest.approx(1), 0, pytest.approx(1)]
+    _, drawn = model.sample(4, torch.Generator().manual_seed(0))
+    assert (drawn["x0"][:, 1] == -1).all()
+    assert torch.isfinite(model.impute(observations, "x0")).all()
+
+
+def test_per_site_atoms_of_one_site_say_nothing_about_others():
+    model, _ = tiny_model(PRIORS["uniform"](), tiny_data(n=5))
+    (inferred,) = model.infer(rp.read(tiny_data(n=2, sites=3, seed=1), series=True))
+    torch.testing.assert_close(inferred.energy.log_atoms, torch.full((2,), 2 * np.log(6.0), dtype=torch.float64))
+
+
+def test_draws_under_a_dirichlet_prior_use_the_mean_probabilities():
+    model, _ = tiny_model(CategoricalPrior.dirichlet(3, 0.7), tiny_data())
+    model.prior.simplex.count.copy_(torch.tensor([[4.5, 0.6, 0.6]]))
+    z, _ = model.sample(50_000, torch.Generator().manual_seed(0))
+    frequencies = torch.bincount(z[:, 0]) / 50_000
+    assert (frequencies - model.prior.probabilities).abs().max() < 0.01
+
+
+def test_observations_read_without_the_model_are_refused():
+    labels = np.array(list("pqrpqr"))
+    networks = {"a": rp.recognition.LookupTable(3, 2), "b": rp.recognition.LookupTable(3, 2)}
+    model = rp.RPM(CategoricalPrior.uniform(2), networks)
+    observations = rp.read({"a": labels, "b": labels})
+    model.prepare(observations)
+    model.collect(observations)
+    fewer = {"a": labels[labels != "p"], "b": labels[labels != "p"]}
+    with pytest.raises(rp.RPModelsError, match=r"known=model\.specs"):
+        list(model.infer(rp.read(fewer)))
+    with pytest.raises(rp.RPModelsError, match="do not match the model in b"):
+        list(model.infer(rp.read({"a": labels})))
+    assert len(list(model.infer(rp.read(fewer, known=model.specs)))) == 1
+
+
+def test_one_factor_with_independent_sites_is_refused():
+    with pytest.raises(rp.RPModelsError, match="2 sites that the prior holds independent"):
+        tiny_model(PRIORS["uniform"](), tiny_data(n_factors=1, sites=2))

@@ -69,6 +69,11 @@ class CoinPrior(Prior):
         eta = self._eta()
         return IndependentSites(self.family, eta, self.family.log_normaliser(eta), potentials, sites)
 
+    couples_sites = False
+
+    def sample(self, sites, generator):
+        return Bernoulli().sample(self._eta().expand(*sites.exists.shape, -1), generator)
+
     def update(self, posterior, weights, fraction):
         pass
 
@@ -103,7 +108,7 @@ class Sampled(ExpectedLogMixture):
 class FreePotentials(EStep):
     """q from potentials that are parameters, one row per trial."""
 
-    def check(self, family):
+    def check(self, family, mixture):
         pass
 
     def initial_rows(self, n_trials, n_sites, family):

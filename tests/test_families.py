@@ -110,3 +110,15 @@ def test_abilities(family):
         noise = torch.zeros(1, family.noise_size(), dtype=DOUBLE)
         eta = random_eta(family, 1)
         np.testing.assert_allclose(family.reparametrise(eta, noise), family.moments(eta)[0], rtol=1e-10)
+
+
+@pytest.mark.parametrize("value", [-800.0, -120.0, 0.0, 120.0])
+@pytest.mark.parametrize("position", range(5))
+def test_gradients_of_potentials_stay_finite_in_float32(value, position):
+    family = FullGaussian(2)
+    raw = torch.ones(5)
+    raw[position] = value
+    raw.requires_grad_()
+    eta = family.natural(torch.zeros(2), torch.eye(2))
+    family.log_normaliser(eta + family.to_potential(raw)).backward()
+    assert torch.isfinite(raw.grad).all()

@@ -1,5 +1,6 @@
 """The loop and its consumers: reproducible, rescued, stopped, restarted."""
 
+import importlib
 import pickle
 
 import numpy as np
@@ -8,13 +9,14 @@ import torch
 
 import rpmodels as rp
 from rpmodels.errors import InputError, NumericalError, RPModelsWarning
-from rpmodels.learning import AsGiven, KMeansStart, RandomStart, Run, SplitMerge, Training, best_of, train
-from rpmodels.learning.batches import Minibatches, split
+from rpmodels.learning import AsGiven, KMeansStart, RandomStart, Run, SplitMerge, Training, best_of, moves, train
+from rpmodels.learning.batches import Minibatches, divide
 from rpmodels.learning.consumers import Plateau
 from rpmodels.learning.loop import State
 from rpmodels.learning.seeding import seeded, spawn
 from rpmodels.learning.teaching import teach
-from rpmodels.priors import CategoricalPrior
+from rpmodels.priors import CategoricalPrior, LearnedSimplex
+from rpmodels.recognition import reinitialise
 
 
 def clusters(n=200, k=3, n_factors=2, seed=0, spread=0.4):
@@ -67,7 +69,7 @@ def test_a_run_can_stop_travel_and_go_on():
     for interrupted in (False, True):
         model = model_for(observations)
         model.prepare(observations)
-        run = Run.start(model, observations, Training(max_iter=40, batch_size=50), seed=1)
+        run = Run.start(model, divide(observations, 0.0, 0), Training(max_iter=40, batch_size=50), seed=1)
         if interrupted:
             run.advance(observations, 17)
             run = pickle.loads(pickle.dumps(run))
@@ -81,9 +83,26 @@ def test_batches_are_nearly_equal_and_cover_an_epoch():
     epoch = [batches.next() for _ in range(batches.per_epoch)]
     assert sorted(len(part) for part in epoch) == [20, 20, 21, 21, 21]
     assert sorted(np.concatenate(epoch).tolist()) == list(range(103))
-    train_index, validation_index = split(100, 0.2, seed=0)
-    assert sorted([*train_index, *validation_index]) == list(range(100))
-    assert len(validation_index) == 20
+
+
+def test_data_are_divided_once_without_what_can_teach_nothing():
+    random = np.random.default_rng(0)
+    data = {name: random.standard_normal((100, 2)) for name in "ab"}
+    data["a"][:5], data["b"][:5] = np.nan, np.nan
+    weights = np.ones(100)
+    weights[90:] = 0
+    observations = rp.read(data, weights=weights)
+    parts = divide(observations, 0.2, seed=0)
+    assert (len(parts.everything), len(parts.training), len(parts.validation)) == (100, 68, 17)
+    kept = np.concatenate([parts.training.values["a"], parts.validation.values["a"]])[:, 0]
+    assert sorted(kept[:, 0]) == sorted(data["a"][5:90, 0])
+    again = divide(observations, 0.2, seed=0)
+    np.testing.assert_array_equal(again.validation.values["a"], parts.validation.values["a"])
+    # Batches of zero weight or of nothing at all would have no gradient: they cannot occur.
+    sparse = rp.read(data, weights=(np.arange(100) % 10 == 5) * 1.0)
+    run = train(rp.RPM(CategoricalPrior.uniform(3), {name: torch.nn.Linear(2, 3) for name in "ab"}), sparse,
+                max_iter=20, batch_size=2, random_state=0)  # fmt: skip
+    assert np.isfinite(run.history.table()["free_energy"]).all()
 
 
 class Poisoned(torch.nn.Module):
@@ -141,7 +160,8 @@ def test_validation_stops_early_and_keeps_the_best_weights():
     assert "held-out score" in run.stop_reason
     curve = {name: [row[name] for row in run.validation_curve] for name in ("step", "training", "validation")}
     assert curve["training"][-1] > curve["validation"][-1]
-    batch = observations.batch(run.validation_index, model.dtype, model.device)
+    validation = divide(observations, 0.3, spawn(0, 2)[0]).validation
+    batch = validation.batch(np.arange(len(validation)), model.dtype, model.device)
     kept = float(model.evaluate(batch, 60.0).energy.total.mean().detach())
     assert kept == pytest.approx(max(curve["validation"]), abs=1e-5)
 
@@ -165,8 +185,8 @@ def test_user_optimiser_scheduler_and_clipping():
 
 @pytest.mark.parametrize(
     "bad",
-    [{"max_iter": 0}, {"learning_rate": 0}, {"batch_size": 1}, {"weight_decay": -1}, {"validation_fraction": 1.0},
-     {"patience": 0}],
+    [{"max_iter": 0}, {"learning_rate": 0}, {"batch_size": 1},
+     {"weight_decay": -1}, {"validation_fraction": 1.0}, {"patience": 0}],
 )  # fmt: skip
 def test_bad_settings_are_refused(bad):
     with pytest.raises(InputError, match=f"{next(iter(bad))}: expected"):
@@ -186,7 +206,7 @@ def test_restarts_halve_and_report_their_spread(n_jobs):
     pattern.prepare(observations)
     starts = [AsGiven(), RandomStart(), RandomStart(), KMeansStart()]
     run, attempts = best_of(
-        pattern, observations, Training(max_iter=60), starts, rung=10, random_state=0, n_jobs=n_jobs
+        pattern, divide(observations, 0.0, 0), Training(max_iter=60), starts, rung=10, random_state=0, n_jobs=n_jobs
     )
     assert sorted(len(attempt.free_energies) for attempt in attempts) == [1, 1, 2, 2]
     assert [attempt.kind for attempt in attempts] == ["as given", "random", "random", "k-means"]
@@ -209,7 +229,12 @@ def test_a_start_that_diverges_is_dropped():
     pattern.prepare(observations)
     with pytest.warns(RPModelsWarning):
         run, attempts = best_of(
-            pattern, observations, Training(max_iter=30), [Broken(), RandomStart()], rung=10, random_state=0
+            pattern,
+            divide(observations, 0.0, 0),
+            Training(max_iter=30),
+            [Broken(), RandomStart()],
+            rung=10,
+            random_state=0,
         )
     assert "non-finite" in attempts[0].failure
     assert all(torch.isfinite(p).all() for p in run.model.parameters())
@@ -259,7 +284,9 @@ def test_split_merge_repairs_two_classes_in_one_state():
         pattern = model_for(observations, k=4)
         pattern.prepare(observations)
         training = Training(max_iter=240, learning_rate=1e-2)
-        run, _ = best_of(pattern, observations, training, [Misled()], rung=20, random_state=0, move=move)
+        run, _ = best_of(
+            pattern, divide(observations, 0.0, 0), training, [Misled()], rung=20, random_state=0, move=move
+        )
         states = torch.cat([i.posterior.mu[:, 0].argmax(-1) for i in run.model.infer(observations)]).numpy()
         accuracies[move is not None] = (rp.metrics.match_states(z, states, 4)[states] == z).mean()
     assert accuracies[False] < 0.85
@@ -271,3 +298,115 @@ def test_seeds_are_independent_and_repeatable():
     assert spawn(5, 3) == spawn(5, 3)
     assert len({*spawn(5, 3), *spawn(6, 3)}) == 6
     assert spawn(np.random.RandomState(0), 2) == spawn(np.random.RandomState(0), 2)
+
+
+def test_a_rescue_keeps_the_schedule_and_does_not_spoil_the_ranking():
+    observations, _ = clusters()
+    networks = {"x0": Poisoned(lambda call: call == 45), "x1": torch.nn.Linear(4, 3)}
+    model = rp.RPM(CategoricalPrior.uniform(3), networks)
+    with pytest.warns(RPModelsWarning, match="at step 45"):
+        run = train(model, observations, max_iter=60, learning_rate=1e-2, settle=0.33, random_state=0)
+    rates = run.history.table()["learning_rate"]
+    assert rates[42] == pytest.approx(1e-3)  # dropped at step 40
+    assert rates[50] == pytest.approx(5e-4)  # and halved from there, not from before the drop
+    assert np.isfinite(run.history.recent(30))
+
+
+def test_a_fit_that_never_took_a_step_is_an_error():
+    observations, _ = clusters()
+    networks = {"x0": Poisoned(lambda call: True), "x1": torch.nn.Linear(4, 3)}
+    with pytest.warns(RPModelsWarning), pytest.raises(NumericalError):
+        train(rp.RPM(CategoricalPrior.uniform(3), networks), observations, max_iter=3)
+
+
+def test_validation_looks_at_least_once_and_at_equal_numbers():
+    observations, _ = clusters(n=50)
+    model = model_for(observations)
+    run = train(model, observations, max_iter=5, validation_fraction=0.6, random_state=0, learning_rate=1e-2)
+    assert [row["step"] for row in run.validation_curve] == [5]
+
+
+def test_held_out_observations_are_seen_by_nothing_but_the_stopping(monkeypatch):
+    X, _ = clusters(n=100)
+    seen = []
+    for name in ("starts", "moves"):
+        module = importlib.import_module(f"rpmodels.learning.{name}")
+        monkeypatch.setattr(module, "teach", lambda model, part, *rest: seen.append(len(part)))
+    data = {name: values[:, 0] for name, values in X.values.items()}
+    rp.RPCategorical(3, n_init=2, max_iter=40, validation_fraction=0.25, random_state=0).fit(data)
+    assert seen
+    assert set(seen) == {75}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimiser": lambda p: torch.optim.LBFGS(p, max_iter=3)},
+        {"scheduler": lambda o: torch.optim.lr_scheduler.ReduceLROnPlateau(o, patience=2)},
+        {"optimiser": lambda p: torch.optim.SGD(p, lr=0.5, momentum=0.9)},
+    ],
+    ids=["LBFGS", "ReduceLROnPlateau", "SGD"],
+)
+def test_any_torch_optimiser_and_scheduler(options):
+    observations, _ = clusters()
+    with seeded(0):
+        networks = {name: torch.nn.Linear(4, 3) for name in observations.specs}
+    model = rp.RPM(CategoricalPrior.uniform(3), networks)
+    run = train(model, observations, Training(max_iter=25, batch_size=None, learning_rate=0.05, **options))
+    values = run.history.table()["free_energy"]
+    assert values[-1] > values[0] + 0.1
+
+
+def test_settings_and_a_training_together_are_refused():
+    observations, _ = clusters(n=20)
+    with pytest.raises(InputError, match=r"both \(max_iter\)"):
+        train(model_for(observations), observations, Training(), max_iter=5)
+
+
+def test_restarts_leave_frozen_layers_alone():
+    body = torch.nn.Linear(4, 8).requires_grad_(requires_grad=False)
+    head = torch.nn.Linear(8, 3)
+    before = body.weight.clone(), head.weight.detach().clone()
+    reinitialise(torch.nn.Sequential(body, head))
+    assert torch.equal(body.weight, before[0])
+    assert not torch.equal(head.weight, before[1])
+
+
+def test_learned_probabilities_weigh_long_and_short_trials_rightly():
+    """Half the trials have 4 sites in state 0, half 1 site in state 1: π₀ = 0.8 whatever the batches."""
+    simplex = LearnedSimplex(torch.full((1, 2), 0.5, dtype=torch.float64))
+    random = np.random.default_rng(0)
+    n, size = 2000, 4
+    for _ in range(20):
+        for batch in np.array_split(random.permutation(n), n // size):
+            long = float((batch < n // 2).sum())
+            simplex.update(torch.tensor([[4 * long, size - long]], dtype=torch.float64), size / n)
+    assert float(simplex.probabilities()[0, 0]) == pytest.approx(0.8, abs=0.01)
+
+
+def test_the_cost_of_a_merger_is_the_change_of_the_score():
+    """Against a model built from the summed factors, with weights and missing rows."""
+    observations, _ = clusters(n=30, k=3)
+    data = {name: values[:, 0].copy() for name, values in observations.values.items()}
+    data["x0"][3] = np.nan
+    data["x1"][7] = np.nan
+    weighted = rp.read(data, weights=np.random.default_rng(0).random(30))
+    model = model_for(weighted, prior=CategoricalPrior.fixed(torch.tensor([0.5, 0.3, 0.2])))
+    model.prepare(weighted)
+    terms = moves._log_terms(model, weighted)
+    w = torch.as_tensor(weighted.weights / weighted.weights.sum())
+    cost, a, b = moves._cheapest_merger(terms, w)
+
+    def score(columns):
+        logs = []
+        for group in columns:
+            value = terms.log_prior[group].logsumexp(0).expand(30)
+            for f, here in zip(terms.log_f, terms.have, strict=True):
+                merged = f[:, group].exp().sum(-1)
+                c = w * here
+                value = value + torch.where(here, (merged / ((c * merged).sum() / c.sum())).log(), 0.0)
+            logs.append(value)
+        return float(w @ torch.stack(logs, -1).logsumexp(-1))
+
+    other = ({0, 1, 2} - {a, b}).pop()
+    assert cost == pytest.approx(score([[0], [1], [2]]) - score([[a, b], [other]]), abs=1e-12)

@@ -58,7 +58,7 @@ def test_own_atoms_are_added_once(policy):
     training, new = factor(), factor(n=2, t=5, seed=3, missing=0.2)
     zero = torch.zeros(1, 4, dtype=DOUBLE)
     table = tabulate(policy.collect(Categorical(4), zero, training, torch.ones(6, dtype=DOUBLE)))
-    with_own = table.with_own(new)
+    with_own = table.with_own(new, zero)
     f_own = torch.softmax(new.g, -1)
     pooled = isinstance(policy, Pooled)
     for n in range(2):
@@ -84,23 +84,27 @@ def test_a_site_without_atoms_contributes_nothing():
 
 def test_atom_mixture_keeps_its_atoms_and_adds_own():
     family = DiagonalGaussian(2)
-    atoms = AtomMixture(family, random_eta(family, 1), random_eta(family, 3, 5), torch.zeros(3, 5, dtype=DOUBLE))
+    atoms = AtomMixture(family, random_eta(family, 1), False, random_eta(family, 3, 5), torch.zeros(3, 5, dtype=DOUBLE))
     own = Factor(random_eta(family, 2, 4), torch.ones(2, 4, dtype=torch.bool))
-    extended = atoms.with_own(own)
+    extended = atoms.with_own(own, atoms.reference)
     assert extended.g.shape == (4, 5, 4)
     torch.testing.assert_close(extended.log_total[0].exp(), torch.tensor([6.0, 6.0, 6.0, 1.0], dtype=DOUBLE))
-    shorter = atoms.with_own(Factor(own.g[:, :1], own.present[:, :1]))
+    shorter = atoms.with_own(Factor(own.g[:, :1], own.present[:, :1]), atoms.reference)
     assert shorter.g.shape == (1, 5, 4)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_exact_parts_refuse_continuous_latents_when_built(name):
     family = FAMILIES[name]
+    atoms = AtomMixture(family, random_eta(family, 1), True, random_eta(family, 1, 2), torch.zeros(1, 2, dtype=DOUBLE))
     if isinstance(family, Categorical):
         Exact().check(family)
-        ExactEStep().check(family)
+        with pytest.raises(BuildError, match="keeps AtomMixture"):
+            ExactEStep().check(family, atoms)
+        ExactEStep().check(family, tabulate(atoms))
         assert Exact().kind is Kind.EXACT
         return
-    for part in (Exact(), ExactEStep()):
-        with pytest.raises(BuildError, match=f"{type(family).__name__} has infinitely many"):
-            part.check(family)
+    with pytest.raises(BuildError, match=f"{type(family).__name__} has infinitely many"):
+        Exact().check(family)
+    with pytest.raises(BuildError, match=f"{type(family).__name__} has infinitely many"):
+        ExactEStep().check(family, atoms)

@@ -1,5 +1,7 @@
 """What the user hands in: every form that is welcome, every complaint."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -221,3 +223,41 @@ def test_constant_channels_are_warned_of_and_stay_finite():
 
 def test_unknown_scaling():
     assert "expected one of auto" in message(fit_scaling, "a", np.zeros((2, 2)), "log", False)
+
+
+def test_an_offset_with_more_digits_than_float32_is_not_lost():
+    stamps = 1.7e9 + np.random.default_rng(0).standard_normal((200, 1))
+    scaling = fit_scaling("t", stamps, "standard", is_label=False).to(torch.float32)
+    scaled = scaling(torch.as_tensor(stamps), torch.float32)
+    assert scaled.dtype == torch.float32
+    assert float(scaled.std()) == pytest.approx(1, abs=0.02)
+
+
+def test_robust_scaling_of_sparse_data_is_not_called_constant():
+    rows = np.zeros((100, 1))
+    rows[:10] = 5.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scaling = fit_scaling("a", rows, "robust", is_label=False)
+    assert float(scaling(torch.as_tensor(rows), torch.float64).std()) == pytest.approx(1, abs=0.05)
+
+
+def test_forms_that_are_easily_misread():
+    masked = np.ma.masked_array(np.arange(8.0).reshape(4, 2), mask=[[0, 0], [1, 1], [0, 0], [0, 0]])
+    assert rp.read({"a": masked}).present["a"][:, 0].tolist() == [True, False, True, True]
+    assert "expected numbers" in message(rp.read, {"a": np.array(["u", 1.5, "v"], object)})
+    assert rp.read({"a": np.array([b"x", b"", b"y"])}).present["a"][:, 0].tolist() == [True, False, True]
+    big_endian = np.arange(6.0).reshape(3, 2).astype(">f8")
+    batch = rp.read({"a": big_endian}).batch(np.arange(3), torch.float32, torch.device("cpu"))
+    np.testing.assert_array_equal(batch.inputs["a"][:, 0], big_endian)
+    assert rp.read({"a": np.zeros((2, 2), np.longdouble)}).values["a"].dtype == np.float64
+    grad = [torch.ones(2, requires_grad=True), torch.zeros(2)]
+    assert rp.read({"a": grad}).values["a"].shape == (2, 1, 2)
+    assert rp.read({"a": torch.ones(2, 2, dtype=torch.bfloat16)}).values["a"].dtype == np.float32
+
+
+def test_zero_weights_do_not_count_as_atoms():
+    data = two()
+    assert "present in 0 row(s)" in message(
+        rp.read(data, weights=np.r_[np.zeros(3), np.ones(3)], presence={"a": np.arange(N) < 3}).check_learnable
+    )

@@ -70,6 +70,6 @@ def main() -> None:
     """Entry point: our own errors become one sentence and exit code 2."""
     try:
         app()
-    except RPModelsError as failure:
+    except (RPModelsError, OSError) as failure:
         typer.echo(f"rpmodels: {failure}", err=True)
         raise SystemExit(2) from failure

@@ -162,6 +162,15 @@ def unseen_label(name: str, label: object, vocabulary: Sequence[object]) -> Inpu
     )
 
 
+def other_specs(got: Mapping[str, Any], expected: Mapping[str, Any]) -> InputError:
+    """Observations that were read without the model."""
+    differing = [name for name in {**expected, **got} if got.get(name) != expected.get(name)]
+    return InputError(
+        f"These observations do not match the model in {', '.join(map(str, differing))}: expected factors, shapes and "
+        "labels as in training. Read new data with rp.read(data, known=model.specs)."
+    )
+
+
 def all_missing(names: Sequence[str]) -> InputError:
     """Nothing there."""
     return InputError(
@@ -169,10 +178,11 @@ def all_missing(names: Sequence[str]) -> InputError:
     )
 
 
-def nothing_to_learn(name: str) -> InputError:
-    """J = 1 with T = 1."""
+def nothing_to_learn(name: str, sites: int) -> InputError:
+    """J = 1 with T = 1, or with sites that the prior holds independent."""
+    where = "one site per observation" if sites == 1 else f"{sites} sites that the prior holds independent"
     return InputError(
-        f"Only one factor ('{name}') with one site per observation: an RPM learns what makes several observations "
+        f"Only one factor ('{name}') with {where}: an RPM learns what makes several observations "
         "depend on each other, and here there is nothing to depend on (the maximum of the likelihood is the "
         "independent model). Hand in a dict of two or more factors, or split the columns with factors={name: columns}."
     )
@@ -256,9 +266,12 @@ def needs_finite_support(what: str, family: str) -> BuildError:
     )
 
 
-def not_samplable(family: str) -> BuildError:
-    """A family without draws."""
-    return BuildError(f"{family} cannot be sampled: expected a family that is Samplable.")
+def needs_a_table(got: str) -> BuildError:
+    """Exact E-step with an approximation that keeps atoms."""
+    return BuildError(
+        f"The exact E-step reads F_j as a table of its states, and this expected_log_mixture keeps {got}. Choose "
+        "expected_log_mixture=Exact(), or another E-step."
+    )
 
 
 def not_fitted(what: str) -> NotFittedError:
@@ -327,7 +340,7 @@ def data_corrupt(path: str, expected: str, got: str) -> DataSetError:
     return DataSetError(f"{path} is damaged: expected {expected}, got {got}. Delete it and fetch it again.")
 
 
-def too_few_images(label: int, needed: int, have: int) -> InputError:
+def too_few_images(label: object, needed: int, have: int) -> InputError:
     """Not enough of one class."""
     return InputError(f"Class {label}: expected at least {needed} images for the groups asked for, got {have}.")
 
@@ -348,6 +361,19 @@ def other_settings(folder: str, differing: Sequence[str]) -> RunError:
         f"{folder} holds results of other settings ({', '.join(differing)} differ). Choose another --out, or --force "
         "to replace them."
     )
+
+
+def foreign_folder(folder: str) -> RunError:
+    """Somebody else's files."""
+    return RunError(
+        f"{folder} is not empty and was not made by `rpmodels run` (no readable settings.json): nothing there was "
+        "touched. Choose another --out."
+    )
+
+
+def not_a_folder(path: str) -> RunError:
+    """--out names a file."""
+    return RunError(f"{path} is a file: expected a folder for --out.")
 
 
 def no_run(folder: str) -> RunError:

@@ -34,7 +34,10 @@ class FreeEnergy:
     parameters: Float[Tensor, "N"]
     """Each observation's share of −KL over the prior's own parameters (variational Bayes)."""
     log_atoms: Float[Tensor, "N"]
-    """Σ_jt log(number of atoms) over what is present: −Σ log p₀, and the ceiling of one new observation."""
+    """−Σ_jt log p₀(x_jt) over what is present, p₀ = own count/total: Σ log(atoms) when all weights are 1.
+
+    Also the ceiling of one observation: f_j/F_j ≤ total/own count.
+    """
 
     @property
     def total(self) -> Float[Tensor, "N"]:
@@ -66,9 +69,13 @@ def free_energy(
     mixtures: Mapping[str, Mixture],
     approximation: ExpectedLogMixture,
     rows: Rows,
+    own_count: Float[Tensor, "N"],
     n_observations: float,
 ) -> FreeEnergy:
-    """F of a batch: −KL(q‖p) + Σ_jt ⟨log f_j⟩ − ⟨log F_j⟩, a missing factor dropping its whole ratio."""
+    """F of a batch: −KL(q‖p) + Σ_jt ⟨log f_j⟩ − ⟨log F_j⟩, a missing factor dropping its whole ratio.
+
+    `own_count` is the weight that every observation has among its atoms.
+    """
     kl = posterior.kl
     recognition = torch.zeros_like(kl)
     mixture_term = torch.zeros_like(kl)
@@ -79,8 +86,8 @@ def free_energy(
         recognition = recognition + factor.masked(log_f).sum(-1)
         log_mixture = approximation(posterior.eta, mixture, rows)
         mixture_term = mixture_term - factor.masked(log_mixture).sum(-1)
-        totals = mixture.log_total.expand(factor.present.shape)
-        log_atoms = log_atoms + factor.masked(totals.detach()).sum(-1)
+        share = mixture.log_total.detach().expand(factor.present.shape) - own_count.log()[:, None]
+        log_atoms = log_atoms + factor.masked(share).sum(-1)
     parameters = (-prior.parameter_kl() / n_observations).expand(kl.shape)
     return FreeEnergy(-kl, recognition, mixture_term, parameters, log_atoms)
 
@@ -124,32 +131,49 @@ class Score(float):
 
 def fit_ceiling(
     present: Mapping[str, Bool[Tensor, "N T"]],
-    log_atoms: Mapping[str, Float[Tensor, "S"]],
+    weights: Float[Tensor, "N"],
+    log_totals: Mapping[str, Float[Tensor, "S"]],
     n_states: int | None,
 ) -> float:
-    """No set of recognition factors can lift the mean of log W over the training set above this.
+    """No set of recognition factors can lift the weighted mean of log W over the training set above this.
 
-    Two proofs, the smaller bound wins. (a) W averages to one over the grid of atoms, and the N
-    observations with the same pattern of presence are N of its cells, so their mean log W is at most
-    Σ log atoms − log N. (b) For one finite latent, each factor adds at most I_j ≤ log min(K, N_j) over
-    the share N_j/N of observations that have it, and the prior's KL takes back at least the largest.
+    Two proofs, the smaller bound wins. (a) W averages to one over the grid of atoms, and the observations
+    with the same pattern of presence are cells of it with known probability; Jensen does the rest (with equal
+    weights: Σ log atoms − log N). (b) For one finite latent, factor j adds at most s_j I_j, with s_j the share
+    of weight that has it and I_j ≤ min(log K, entropy of those weights) the information between observation
+    and state; the prior's KL takes back at least the largest of these.
     """
-    grid = _grid_ceiling(present, log_atoms)
-    sites = next(iter(present.values())).shape[1]
-    if n_states is None or sites != 1:
+    counted = weights > 0
+    have = {name: each[counted] for name, each in present.items()}
+    w = weights[counted].double()
+    grid = _grid_ceiling(have, w, log_totals)
+    if n_states is None or next(iter(have.values())).shape[1] != 1:
         return grid
-    parts = [
-        float(have.double().mean()) * min(math.log(n_states), float(log_atoms[name].max()))
-        for name, have in present.items()
-    ]
+    parts = [_information(w[each[:, 0]], w.sum(), n_states) for each in have.values()]
     return min(grid, sum(parts) - max(parts))
 
 
-def _grid_ceiling(present: Mapping[str, Bool[Tensor, "N T"]], log_atoms: Mapping[str, Float[Tensor, "S"]]) -> float:
-    stacked = torch.stack([present[name] for name in log_atoms], -1)
-    values = torch.stack([atoms.expand(stacked.shape[1]) for atoms in log_atoms.values()], -1).double()
-    patterns, members = torch.unique(stacked.flatten(1), dim=0, return_counts=True)
-    zero = torch.zeros_like(values.flatten())
-    sums = torch.where(patterns, values.flatten().nan_to_num(neginf=0.0), zero).sum(-1)
-    per_pattern = (sums - members.double().log()).clamp_min(0.0)
-    return float((per_pattern * members).sum() / members.sum())
+def _information(weights: Float[Tensor, "n"], total: Float[Tensor, ""], n_states: int) -> float:
+    """s_j min(log K, H_j)."""
+    if not len(weights):
+        return 0.0
+    share = weights / weights.sum()
+    entropy = float(-(share * share.log()).sum())
+    return float(weights.sum() / total) * min(math.log(n_states), entropy)
+
+
+def _grid_ceiling(
+    present: Mapping[str, Bool[Tensor, "N T"]],
+    weights: Float[Tensor, "N"],
+    log_totals: Mapping[str, Float[Tensor, "S"]],
+) -> float:
+    """Σ_p S_p/S [Σ_jt∈p log C_jt − (|p| − 1) Σ_n∈p v_n log w_n − log S_p] over patterns p of presence."""
+    stacked = torch.stack([present[name] for name in log_totals], -1)
+    logs = torch.stack([each.expand(stacked.shape[1]) for each in log_totals.values()], -1).double().flatten()
+    patterns, member = torch.unique(stacked.flatten(1), dim=0, return_inverse=True)
+    zeros = torch.zeros(len(patterns), dtype=torch.float64)
+    mass = zeros.index_add(0, member, weights)
+    mean_log = zeros.index_add(0, member, weights * weights.log()) / mass
+    atoms = torch.where(patterns, logs, torch.zeros_like(logs)).sum(-1)
+    bounds = atoms - (patterns.sum(-1) - 1) * mean_log - mass.log()
+    return float((mass * bounds.clamp_min(0.0)).sum() / mass.sum())

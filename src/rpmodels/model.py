@@ -62,6 +62,9 @@ class RPM(nn.Module):
 
     """
 
+    times: Tensor
+    """Times of the sites of the longest training observation."""
+
     def __init__(
         self,
         prior: Prior,
@@ -83,8 +86,8 @@ class RPM(nn.Module):
         self.e_step = e_step or ExactEStep()
         self.expected_log_mixture = expected_log_mixture or Exact()
         self.atoms = atoms or PerSite()
-        self.e_step.check(prior.family)
         self.expected_log_mixture.check(prior.family)
+        self.e_step.check(prior.family, self.expected_log_mixture.summarise(_one_atom(prior)))
         chosen = head or RelativeHead()
         # A list, because a user's factor names need not be valid names of submodules.
         self.recognition = nn.ModuleList(
@@ -95,6 +98,7 @@ class RPM(nn.Module):
         self.fitted_atoms = nn.ModuleList()
         self.specs: dict[str, FactorSpec] = {}
         self.n_observations = 0.0
+        self.register_buffer("times", torch.zeros(1, 1))
         self._mixtures: dict[str, Mixture] | None = None
         self.to(dtype)
 
@@ -104,40 +108,52 @@ class RPM(nn.Module):
         self._mixtures = None  # summaries of the atoms follow them to another device or precision
         return cast("RPM", super()._apply(fn, recurse))  # type: ignore[no-untyped-call]
 
-    def _like(self) -> Tensor:
-        return cast(Tensor, next(iter(self.prior.state_dict(keep_vars=True).values())))
-
     @property
     def dtype(self) -> torch.dtype:
         """Precision of everything but labels."""
-        return self._like().dtype
+        return self.times.dtype
 
     @property
     def device(self) -> torch.device:
         """Where the model is."""
-        return self._like().device
+        return self.times.device
 
     def prepare(self, observations: Observations) -> None:
         """Fit the input scaling, try every network, and make the per-trial rows: before training, once."""
-        observations.check_learnable()
+        observations.check_learnable(self.prior.couples_sites)
         for name in observations.specs:
             self._position(name)
         for name in self.names:
             if name not in observations.specs:
                 raise errors.unknown_factor(name, list(observations.specs))
         self.specs = dict(observations.specs)
+        self._fit_scaling(observations)
         for name, recogniser in self.recognisers():
             spec = self.specs[name]
-            asked = self._scaling if isinstance(self._scaling, str) else self._scaling.get(name, "auto")
-            scaling = fit_scaling(name, observations.present_rows(name), asked, spec.is_label)
-            recogniser.scaling = scaling.to(self.device, self.dtype)
-            recogniser.check(name, spec, self.prior.family, self._like())
+            recogniser.check(name, spec, self.prior.family, self.times)
         self.rows = self._fresh_rows(observations)
 
     def _fresh_rows(self, observations: Observations) -> TrialTable:
         shape = (len(observations), observations.n_sites, self.prior.family)
         rows = {**self.e_step.initial_rows(*shape), **self.expected_log_mixture.initial_rows(*shape)}
         return TrialTable(rows).to(self.device, self.dtype)
+
+    def _fit_scaling(self, observations: Observations) -> None:
+        """One scaling per network and choice: factors that share a network must share what it sees."""
+        given = dict.fromkeys(self.names, self._scaling) if isinstance(self._scaling, str) else self._scaling
+        asked = {str(name): choice for name, choice in given.items()}
+        for name in asked:
+            self._position(name)
+        groups: dict[tuple[int, str], list[tuple[str, RecognitionFactor]]] = {}
+        for name, recogniser in self.recognisers():
+            groups.setdefault((id(recogniser.network), asked.get(name, "auto")), []).append((name, recogniser))
+        for (_, choice), members in groups.items():
+            names = [name for name, _ in members]
+            rows = [observations.present_rows(name) for name in names]
+            together = rows[0] if len(rows) == 1 else np.concatenate(rows)
+            scaling = fit_scaling(", ".join(names), together, choice, self.specs[names[0]].is_label)
+            for _, recogniser in members:
+                recogniser.scaling = scaling.to(self.device, self.dtype)
 
     def recognisers(self) -> Iterator[tuple[str, RecognitionFactor]]:
         """Every recognition factor by name."""
@@ -153,7 +169,7 @@ class RPM(nn.Module):
 
     def reference(self, sites: Sites) -> Float[Tensor, "S D"]:
         """The natural parameters that factors are relative to, as the atom policy needs them."""
-        return self.prior.reference(sites, self.atoms.shared_reference)
+        return self.prior.reference(sites, self.atoms.shared)
 
     def recognise(self, batch: Batch) -> dict[str, Factor]:
         """f_j of every factor at every site."""
@@ -173,7 +189,7 @@ class RPM(nn.Module):
             )
             for name, factor in factors.items()
         }
-        return self._inferred(batch, factors, mixtures, self.rows, n_observations)
+        return self._inferred(batch, factors, mixtures, self.rows, batch.weights, n_observations)
 
     def _inferred(
         self,
@@ -181,11 +197,14 @@ class RPM(nn.Module):
         factors: Factors,
         mixtures: Mapping[str, Mixture],
         table: TrialTable,
+        own_count: Float[Tensor, "N"],
         n_observations: float,
     ) -> Inferred:
         rows = table.take(batch.index)
         posterior = self.e_step(self.prior, batch.sites, factors, mixtures, self.expected_log_mixture, rows)
-        energy = free_energy(self.prior, posterior, factors, mixtures, self.expected_log_mixture, rows, n_observations)
+        energy = free_energy(
+            self.prior, posterior, factors, mixtures, self.expected_log_mixture, rows, own_count, n_observations
+        )
         return Inferred(batch, posterior, energy)
 
     # ---- the fitted model -------------------------------------------------------------------
@@ -198,7 +217,8 @@ class RPM(nn.Module):
             for name, factor in factors.items():
                 collected[name].append(_padded(factor, observations.n_sites))
         weights = torch.as_tensor(observations.weights, dtype=self.dtype, device=self.device)
-        reference = self.reference(self._whole_sites(observations))
+        self.times = torch.tensor(np.array(observations.times[:1]), dtype=self.dtype, device=self.device)
+        reference = self.reference(Sites(self.times, torch.ones_like(self.times, dtype=torch.bool)))
         self.fitted_atoms = nn.ModuleList(
             FittedAtoms(self.atoms.collect(self.prior.family, reference, _joined(parts), weights))
             for parts in collected.values()
@@ -211,7 +231,7 @@ class RPM(nn.Module):
         if not len(self.fitted_atoms):
             raise errors.not_fitted("This RPM")
         stored = cast(FittedAtoms, self.fitted_atoms[self._position(name)])
-        return AtomMixture(self.prior.family, stored.reference, stored.g, stored.log_count)
+        return AtomMixture(self.prior.family, stored.reference, self.atoms.shared, stored.g, stored.log_count)
 
     @torch.no_grad()
     def mixtures(self) -> dict[str, Mixture]:
@@ -230,49 +250,52 @@ class RPM(nn.Module):
         rows = self._fresh_rows(observations) if own else self.rows
         for batch, factors in self.recognised(observations):
             with torch.no_grad():
-                bound = {name: mixtures[name].with_own(factor) for name, factor in factors.items()} if own else mixtures
-                inferred = self._inferred(batch, factors, bound, rows, self.n_observations)
+                reference = self.reference(batch.sites)
+                bound = {name: _bound(mixtures[name], factor, reference, own) for name, factor in factors.items()}
+                count = torch.ones_like(batch.weights) if own else batch.weights
+                inferred = self._inferred(batch, factors, bound, rows, count, self.n_observations)
             yield inferred
 
     @torch.no_grad()
     def fit_ceiling(self, observations: Observations) -> float:
         """The highest mean score that any fit of these training observations can have."""
-        log_atoms = {}
-        for name in self.names:
-            atoms = self.atoms_of(name)
-            smallest = torch.where(torch.isfinite(atoms.log_count), atoms.log_count, torch.inf).amin(-1)
-            log_atoms[name] = (torch.logsumexp(atoms.log_count, -1) - smallest).cpu()
+        log_totals = {name: self.atoms_of(name).log_total.cpu() for name in self.names}
         present = {name: torch.as_tensor(observations.present[name]) for name in self.names}
+        weights = torch.as_tensor(observations.weights)
         family = self.prior.family
-        return fit_ceiling(present, log_atoms, family.n_states if isinstance(family, FiniteSupport) else None)
+        return fit_ceiling(present, weights, log_totals, family.n_states if isinstance(family, FiniteSupport) else None)
 
     def recognised(self, observations: Observations) -> Iterator[tuple[Batch, dict[str, Factor]]]:
         """Every factor f_j(z|x_j) by itself, batch by batch, without dropout or gradients."""
-        self.eval()
+        if self.specs != dict(observations.specs):
+            raise errors.other_specs(observations.specs, self.specs)
         for start in range(0, len(observations), INFERENCE_BATCH):
             index = np.arange(start, min(start + INFERENCE_BATCH, len(observations)))
             batch = observations.batch(index, self.dtype, self.device)
-            # Not around the yield: the caller's own computations keep their gradients.
+            # Modes end before the yield: what the caller does in between keeps its gradients and its dropout.
+            training = self.training
+            self.eval()
             with torch.no_grad():
                 factors = self.recognise(batch)
+            self.train(training)
             yield batch, factors
-
-    def _whole_sites(self, observations: Observations) -> Sites:
-        times = torch.tensor(np.array(observations.times[:1]), dtype=self.dtype, device=self.device)
-        return Sites(times, torch.ones_like(times, dtype=torch.bool))
 
     # ---- the implied generative side ---------------------------------------------------------
 
     @torch.no_grad()
-    def conditional_weights(self, name: str, z: Shaped[Tensor, "n S *z"]) -> Float[Tensor, "n S A"]:
-        """p(x_j = atom m | z) = c_m f_j(z|x_m) / Σ c f_j: the implied generative conditional on the atoms."""
-        atoms = self.atoms_of(name)
-        family = self.prior.family
-        t = family.statistic(z).to(self.dtype)
+    def conditional_weights(self, name: str, z: Shaped[Tensor, "n T *z"]) -> Float[Tensor, "n T A"]:
+        """p(x_j = atom m | z) = c_m f_j(z|x_m) / Σ c f_j: the implied generative conditional on the atoms.
+
+        All zero at a site where training saw nothing of the factor.
+        """
+        t = self.prior.family.statistic(z).to(self.dtype)
+        fitted = self.atoms_of(name)
+        atoms = fitted.at_sites(t.shape[1], fitted.reference[: t.shape[1]])
         eta = atoms.reference[:, None] + atoms.g
-        # [*b, S, A] = t · η_m − Φ(η_m) + log c_m
-        scores = torch.einsum("...sd,sad->...sa", t, eta.expand(t.shape[-2], -1, -1))
-        return torch.softmax(scores - family.log_normaliser(eta) + atoms.log_count, -1)
+        # [n, T, A] = t · η_m − Φ(η_m) + log c_m
+        products = torch.einsum("ntd,tad->nta", t, eta.expand(t.shape[1], -1, -1))
+        scores = products - self.prior.family.log_normaliser(eta) + atoms.log_count
+        return torch.softmax(scores, -1).nan_to_num(0.0)
 
     @torch.no_grad()
     def impute(self, observations: Observations, name: str) -> Float[Tensor, "N T A"]:
@@ -283,29 +306,48 @@ class RPM(nn.Module):
             raise errors.needs_finite_support("imputation", type(family).__name__)
         hidden = {**observations.present, name: np.zeros_like(observations.present[name])}
         others = Observations(**{**vars(observations), "present": hidden})
-        sites = self.atoms_of(name).g.shape[0]
         states = family.values().to(self.device)
-        table = self.conditional_weights(name, states[:, None].expand(-1, sites, *states.shape[1:]))
+        table = self.conditional_weights(name, states[:, None].expand(-1, observations.n_sites, *states.shape[1:]))
         results = []
         for inferred in self.infer(others):
             probabilities = family.log_probabilities(inferred.posterior.eta).exp()
-            results.append(torch.einsum("ntk,kta->nta", probabilities, table.expand(-1, probabilities.shape[1], -1)))
+            length = probabilities.shape[1]
+            weights = torch.einsum("ntk,kta->nta", probabilities, table[:, :length])
+            results.append(nn.functional.pad(weights, (0, 0, 0, observations.n_sites - length)))
         return torch.cat(results)
 
     @torch.no_grad()
     def sample(
         self, n: int, generator: torch.Generator, sites: Sites | None = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """n draws of (Z, X) from the RPM's joint: Z and, per factor, the index of an atom at every site."""
-        where = sites or Sites.single(n, self.dtype, self.device)
-        nothing = torch.zeros(n, where.exists.shape[1], self.prior.family.natural_size)
-        z = self.prior.condition(nothing.to(self.device, self.dtype), where).sample(generator)
+        """n draws of (Z, X) from the RPM's joint: Z and, per factor, the index of an atom at every site.
+
+        The sites are those of the training data unless given; −1 stands where a factor has no atoms.
+        """
+        if not len(self.fitted_atoms):
+            raise errors.not_fitted("This RPM")
+        times = self.times.expand(n, -1)
+        z = self.prior.sample(sites or Sites(times, torch.ones_like(times, dtype=torch.bool)), generator)
         drawn = {}
         for name in self.names:
             weights = self.conditional_weights(name, z)
-            picked = torch.multinomial(weights.flatten(0, -2), 1, generator=generator)
-            drawn[name] = picked.reshape(weights.shape[:-1])
+            nothing = weights.sum(-1) == 0
+            flat = torch.where(nothing[..., None], torch.ones_like(weights), weights).flatten(0, -2)
+            picked = torch.multinomial(flat, 1, generator=generator).reshape(nothing.shape)
+            drawn[name] = torch.where(nothing, -1, picked)
         return z, drawn
+
+
+def _one_atom(prior: Prior) -> AtomMixture:
+    """The smallest mixture there is, to see what an approximation makes of it."""
+    reference = prior.reference(Sites.single(1), shared=True).detach()
+    nothing = torch.zeros_like(reference)
+    return AtomMixture(prior.family, reference, True, nothing[:, None], nothing[:, :1])
+
+
+def _bound(mixture: Mixture, factor: Factor, reference: Float[Tensor, "S D"], own: bool) -> Mixture:
+    """A fitted mixture for these sites, with their own atoms unless they are among its atoms already."""
+    return mixture.with_own(factor, reference) if own else mixture.at_sites(factor.g.shape[1], reference)
 
 
 def _padded(factor: Factor, sites: int) -> Factor:

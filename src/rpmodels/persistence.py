@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
     """`write` a temporary file beside `path`, flush it to disk, and move it into place in one step."""
+    path = path.resolve()  # a link stays a link
     path.parent.mkdir(parents=True, exist_ok=True)
+    mode = path.stat().st_mode if path.exists() else 0o644
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
     os.close(handle)
     temporary = Path(name)
@@ -18,7 +21,7 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         write(temporary)
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
-        temporary.chmod(0o644)
+        temporary.chmod(stat.S_IMODE(mode))
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -68,8 +68,8 @@ class SupervisedNetwork:
         """Class probabilities."""
         self._network.eval()
         parts = [
-            torch.softmax(self._network(self._scaling(torch.as_tensor(part), torch.float32)), -1)
-            for part in np.array_split(images, max(1, len(images) // 2048))
+            torch.softmax(self._network(self._scaling(torch.tensor(part), torch.float32)), -1)
+            for part in np.array_split(np.array(images), max(1, len(images) // 2048))
         ]
         return np.asarray(torch.cat(parts).numpy())
 

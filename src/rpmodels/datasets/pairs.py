@@ -31,7 +31,7 @@ def make_pairs(
     members = []
     for label, count in zip(classes, counts, strict=True):
         if groups < 1 or count < groups * n_factors:
-            raise errors.too_few_images(int(label), max(1, groups) * n_factors, int(count))
+            raise errors.too_few_images(label, max(1, groups) * n_factors, int(count))
         picked = random.permutation(np.flatnonzero(labels == label))[: groups * n_factors]
         members.append(picked.reshape(groups, n_factors))
     index = random.permutation(np.concatenate(members))

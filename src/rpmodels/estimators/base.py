@@ -11,9 +11,10 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from rpmodels import errors
+from rpmodels import checks, errors
 from rpmodels.free_energy import Score
 from rpmodels.learning import Attempt, Move, Start, Training, best_of, device_of, dtype_of
+from rpmodels.learning.batches import divide
 from rpmodels.learning.seeding import seeded, spawn
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, read
@@ -45,7 +46,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     device: str
     dtype: str
     verbose: int
-    callbacks: Sequence[Any]
+    callbacks: Sequence[Any] | None
 
     @abstractmethod
     def _training(self, observations: Observations) -> Training:
@@ -84,25 +85,27 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             sample_weight: (N,) weights, in the free energy and in every mixture F_j
 
         """
-        if self.n_init < 1:
-            raise errors.bad_value("n_init", "an integer ≥ 1", self.n_init)
+        checks.integer("n_init", self.n_init, 1)
+        if self.n_jobs is not None and (self.n_jobs == 0 or not isinstance(self.n_jobs, int)):
+            raise errors.bad_value("n_jobs", "None, or an integer other than 0", self.n_jobs)
         observations = read(X, factors=self.factors, presence=presence, weights=sample_weight)
         observations.check_learnable()
+        seeds = spawn(self.random_state, 3)
         training = self._training(observations)
-        seeds = spawn(self.random_state, 2)
+        data = divide(observations, training.validation_fraction, seeds[2])
         with seeded(seeds[0]):
-            model = self._build(observations).to(device_of(self.device), dtype_of(self.dtype))
-        model.prepare(observations)
+            model = self._build(data.training).to(device_of(self.device), dtype_of(self.dtype))
+        model.prepare(data.training)
         run, attempts = best_of(
             model,
-            observations,
+            data,
             training,
             self._starts(),
             rung=self._rung(training),
             random_state=seeds[1],
             n_jobs=self.n_jobs,
             move=self._move(),
-            consumers=list(self.callbacks),
+            consumers=list(self.callbacks or ()),
             verbose=bool(self.verbose),
         )
         self.model_ = run.model
@@ -130,7 +133,9 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         weights = observations.weights / observations.weights.sum()
         numbers = values.double().cpu().numpy()
         ceiling = self.model_.fit_ceiling(observations)
-        score = Score(float(weights @ numbers), ceiling, float(np.median(numbers)))
+        # Rows of no weight are no atoms: what they would score says nothing about the fit.
+        median = float(np.median(numbers[observations.weights > 0]))
+        score = Score(float(weights @ numbers), ceiling, median)
         logger.info("%s: %s", type(self).__name__, score)
         if score > AT_CEILING * ceiling > 0:
             warnings.warn(errors.at_the_ceiling(score, ceiling), stacklevel=3)

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rpmodels import checks
 from rpmodels.estimators import choices
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, SplitMerge, Start, Training
@@ -46,6 +47,8 @@ class RPCategorical(RPMEstimator):
         weight_decay, dropout, input_dropout: "auto": stronger as data shrink
         validation_fraction: share held out to stop by (with `patience`, in steps)
         patience: steps without improvement before stopping
+        max_gradient_norm: clip gradients at this norm
+        optimiser, scheduler: factories, parameters → torch optimiser and optimiser → torch scheduler
         callbacks: called with the loop's state after every step of the final run
 
     Attributes:
@@ -74,7 +77,7 @@ class RPCategorical(RPMEstimator):
         tol: float | None = None,
         learning_rate: float = 1e-3,
         batch_size: int | None = 500,
-        n_init: int = 8,
+        n_init: int = 4,
         n_jobs: int | None = None,
         random_state: int | None = None,
         device: str = "auto",
@@ -85,7 +88,10 @@ class RPCategorical(RPMEstimator):
         input_dropout: float | str = "auto",
         validation_fraction: float = 0.0,
         patience: int = 200,
-        callbacks: Sequence[Any] = (),
+        max_gradient_norm: float | None = None,
+        optimiser: Any = None,
+        scheduler: Any = None,
+        callbacks: Sequence[Any] | None = None,
     ) -> None:
         self.n_states = n_states
         self.network = network
@@ -109,6 +115,9 @@ class RPCategorical(RPMEstimator):
         self.input_dropout = input_dropout
         self.validation_fraction = validation_fraction
         self.patience = patience
+        self.max_gradient_norm = max_gradient_norm
+        self.optimiser = optimiser
+        self.scheduler = scheduler
         self.callbacks = callbacks
 
     # ---- building ---------------------------------------------------------------------------
@@ -123,10 +132,14 @@ class RPCategorical(RPMEstimator):
             tol=self.tol,
             patience=self.patience,
             validation_fraction=self.validation_fraction,
+            max_gradient_norm=self.max_gradient_norm,
+            optimiser=self.optimiser,
+            scheduler=self.scheduler,
         )
 
     def _build(self, observations: Observations) -> RPM:
         default = choices.regularisation(len(observations))
+        checks.integer("n_states", self.n_states, 2)
         prior = choices.categorical_prior(self.prior, self.n_states)
         return RPM(
             prior,
@@ -135,12 +148,12 @@ class RPCategorical(RPMEstimator):
                 self.tied,
                 observations,
                 prior.family.raw_size,
-                choices.either(self.dropout, default.dropout, "dropout"),
+                choices.either(self.dropout, default.dropout, "dropout", below=1.0),
                 default.hidden,
             ),
             head=choices.head(self.head),
             scaling=self.scaling,
-            input_dropout=choices.either(self.input_dropout, default.input_dropout, "input_dropout"),
+            input_dropout=choices.either(self.input_dropout, default.input_dropout, "input_dropout", below=1.0),
         )
 
     def _starts(self) -> Sequence[Start]:
@@ -171,6 +184,7 @@ class RPCategorical(RPMEstimator):
     def recognise(self, x: Any, factor: str) -> NDArray[Any]:
         """f_j(z|x) of one factor alone, without prior, mixture or the other factors: (N, K)."""
         model = self._fitted()
+        factor = str(factor)
         recognised = model.recognised(self._observations({factor: x}))
         family = model.prior.family
         return _rows(family.mean(model.reference(batch.sites) + factors[factor].g) for batch, factors in recognised)

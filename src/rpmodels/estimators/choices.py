@@ -1,6 +1,8 @@
 """From plain values (an estimator's arguments) to objects, once, at the start of `fit`."""
 
 import copy
+import math
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from rpmodels import errors
+from rpmodels import checks, errors
 from rpmodels.observations import FactorSpec, Observations
 from rpmodels.priors import CategoricalPrior
 from rpmodels.recognition import MLP, AbsoluteHead, ConvolutionalNetwork, Head, Linear, LookupTable, RelativeHead
@@ -37,32 +39,36 @@ def regularisation(n_rows: int) -> Regularisation:
     return Regularisation(dropout=0.0, input_dropout=0.0, weight_decay=0.01, hidden=(50, 50))
 
 
-def either(given: float | str, default: float, name: str) -> float:
+def either(given: float | str, default: float, name: str, below: float = math.inf) -> float:
     """A number the user gave, or the default for "auto"."""
     if isinstance(given, str):
         if given != "auto":
             raise errors.bad_value(name, "a number or 'auto'", repr(given))
         return default
-    if not 0 <= given < float("inf"):
-        raise errors.bad_value(name, "a number ≥ 0", given)
-    return float(given)
+    return checks.number(name, given, least=0.0, below=below)
 
 
 def networks(
     choice: Any, tied: bool, observations: Observations, n_out: int, dropout: float, hidden: tuple[int, ...]
 ) -> dict[str, nn.Module]:
     """One network per factor; `tied` shares one among factors with the same kind of observation."""
+    choice = copy.deepcopy(choice)  # fit never changes what the user handed in; a module used twice stays one
     if isinstance(choice, Mapping):
+        choice = {str(name): each for name, each in choice.items()}
         for name in choice:
             if name not in observations.specs:
-                raise errors.unknown_factor(str(name), list(observations.specs))
+                raise errors.unknown_factor(name, list(observations.specs))
+    named = isinstance(choice, Mapping)
     made: dict[str, nn.Module] = {}
     shared: dict[tuple[FactorSpec, Any], nn.Module] = {}
     for name, spec in observations.specs.items():
-        wanted = choice.get(name, "auto") if isinstance(choice, Mapping) else choice
+        wanted = choice.get(name, "auto") if named else choice
         key = (spec, id(wanted))
         if tied and key in shared:
             made[name] = shared[key]
+        elif isinstance(wanted, nn.Module):
+            # Named for this factor it is meant; given for all, each factor has a copy of its own.
+            made[name] = shared[key] = wanted if named or tied else copy.deepcopy(wanted)
         else:
             made[name] = shared[key] = _network(name, wanted, spec, n_out, dropout, hidden)
     return made
@@ -71,8 +77,6 @@ def networks(
 def _network(
     name: str, wanted: Any, spec: FactorSpec, n_out: int, dropout: float, hidden: tuple[int, ...]
 ) -> nn.Module:
-    if isinstance(wanted, nn.Module):
-        return copy.deepcopy(wanted)  # fit never changes what the user handed in
     if wanted not in NETWORKS:
         raise errors.bad_choice(f"the network of factor '{name}'", (*NETWORKS, "an nn.Module"), wanted)
     kind = _suited(spec) if wanted == "auto" else wanted
@@ -109,9 +113,12 @@ def categorical_prior(choice: Any, n_states: int) -> CategoricalPrior:
         if choice not in made:
             raise errors.bad_choice("prior", (*made, "probabilities", "a Dirichlet concentration"), choice)
         return made[choice](n_states)
-    if np.ndim(choice) == 0:
+    if isinstance(choice, numbers.Real):
         return CategoricalPrior.dirichlet(n_states, float(choice))
-    probabilities = np.asarray(choice, float)
+    try:
+        probabilities = np.asarray(choice, float)
+    except (TypeError, ValueError) as failure:
+        raise errors.bad_value("prior", "a name, probabilities or a number", repr(choice)) from failure
     if probabilities.shape != (n_states,):
         raise errors.bad_value("prior", f"{n_states} probabilities", f"shape {probabilities.shape}")
     return CategoricalPrior.fixed(torch.as_tensor(probabilities))

@@ -62,7 +62,7 @@ class PeerSupervision(Experiment):
         if rpm:
             axes = None
             for outcome in rpm[:1]:
-                history = {name: np.array(values) for name, values in outcome.extras["history"].items()}
+                history = {name: np.array(values, float) for name, values in outcome.extras["history"].items()}
                 axes = plots.learning_curve(history, outcome.metrics["ceiling_nats"])
             assert axes is not None
             save(axes.get_figure(root=True), folder / "learning_curve")

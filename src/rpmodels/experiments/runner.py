@@ -1,7 +1,7 @@
 """`rpmodels run`: every row and seed, each written as it finishes, continued where it stopped."""
 
 import json
-import shutil
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from rpmodels import errors
+from rpmodels import checks, errors
 from rpmodels.experiments.experiment import Experiment, Outcome, Row
 from rpmodels.learning.parallel import parallel_each
 from rpmodels.persistence import write_json, write_text
@@ -36,8 +36,8 @@ def run_experiment(
         raise errors.bad_choice("--preset", experiment.presets, preset)
     settings = experiment.presets[preset]
     count = experiment.default_seeds[preset] if seeds is None else seeds
-    if count < 1:
-        raise errors.bad_value("--seeds", "an integer ≥ 1", count)
+    checks.integer("--seeds", count, 1)
+    checks.integer("--jobs", jobs, 1)
     rows = _chosen(experiment.rows(settings), methods)
     folder = out or Path("results") / f"{experiment.name}-{preset}"
     _claim(folder, experiment, preset, settings, force)
@@ -63,17 +63,37 @@ def _chosen(rows: Sequence[Row], methods: Sequence[str]) -> list[Row]:
 
 
 def _claim(folder: Path, experiment: Experiment, preset: str, settings: Any, force: bool) -> None:
-    """The folder belongs to these settings; other results there need --force."""
+    """The folder belongs to these settings. Results of others need --force; anything else is never touched."""
     wanted = {"experiment": experiment.name, "preset": preset, "settings": json.loads(json.dumps(asdict(settings)))}
     record = folder / "settings.json"
-    if record.exists():
-        there = json.loads(record.read_text(encoding="utf-8"))
+    if folder.exists() and not folder.is_dir():
+        raise errors.not_a_folder(str(folder))
+    if folder.exists() and any(folder.iterdir()):
+        there = _record(record)
+        if there is None:
+            raise errors.foreign_folder(str(folder))
         differing = [key for key in wanted if there.get(key) != wanted[key]]
         if differing and not force:
             raise errors.other_settings(str(folder), differing)
-        if force:
-            shutil.rmtree(folder / "seeds", ignore_errors=True)
+        if differing:
+            _clear(folder)
     write_json(record, wanted)
+
+
+def _record(path: Path) -> dict[str, Any] | None:
+    """The settings that a folder of ours holds; None for anything else."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and {"experiment", "preset", "settings"} <= set(found) else None
+
+
+def _clear(folder: Path) -> None:
+    """Remove what an earlier run wrote, and only that."""
+    for pattern in ("seeds/*.json", "metrics.json", "table.md", "*.png", "*.pdf", "settings.json"):
+        for path in folder.glob(pattern):
+            path.unlink()
 
 
 def _file(folder: Path, row: Row, seed: int) -> Path:
@@ -85,9 +105,18 @@ def _run_one(task: Task, experiment: Experiment, settings: Any, folder: Path) ->
     started = time.perf_counter()
     outcome = experiment.run(row, settings, seed)
     metrics = {**outcome.metrics, "seconds": time.perf_counter() - started}
-    write_json(_file(folder, row, seed), {"metrics": metrics, "extras": outcome.extras})
+    write_json(_file(folder, row, seed), {"metrics": metrics, "extras": _finite(outcome.extras)})
     shown = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     return f"{row.slug} seed {seed}: {shown}"
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN or infinity: a start that diverged becomes null, and the seed is kept."""
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _read(path: Path) -> Outcome:

@@ -142,10 +142,12 @@ class FullGaussian(Family, Reparametrised, HasStatisticCovariance):
         """
         first, triangle = raw[..., : self.latents], raw[..., self.latents :]
         rows, columns = torch.tril_indices(self.latents, self.latents, device=raw.device)
+        diagonal = rows == columns
+        # The root only where it belongs, and floored: its gradient at an underflown softplus would be NaN.
+        smallest = torch.finfo(raw.dtype).tiny
         lower = raw.new_zeros(*raw.shape[:-1], self.latents, self.latents)
-        on_diagonal = rows == columns
-        entries = torch.where(on_diagonal, softplus(triangle).sqrt(), triangle)
-        lower[..., rows, columns] = entries
+        lower[..., rows[diagonal], columns[diagonal]] = softplus(triangle[..., diagonal]).clamp_min(smallest).sqrt()
+        lower[..., rows[~diagonal], columns[~diagonal]] = triangle[..., ~diagonal]
         return torch.cat([first, -0.5 * (lower @ lower.mT).flatten(-2)], -1)
 
     def to_potential(self, raw: Float[Tensor, "*b R"]) -> Float[Tensor, "*b D"]:

@@ -15,8 +15,8 @@ class EStep(ABC):
     """Chooses q for a batch."""
 
     @abstractmethod
-    def check(self, family: Family) -> None:
-        """Refuse a family that lacks what is needed, when the model is built."""
+    def check(self, family: Family, mixture: Mixture) -> None:
+        """Refuse a family, or the form in which mixtures will come, when the model is built."""
 
     @abstractmethod
     def initial_rows(self, n_trials: int, n_sites: int, family: Family) -> Mapping[str, Tensor]:

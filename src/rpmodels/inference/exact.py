@@ -16,10 +16,12 @@ from rpmodels.priors import Posterior, Prior
 class ExactEStep(EStep):
     """Potentials Σ_j log f_j(k|x_j)/F_j(k) (A14): then log W is the posterior's log-partition."""
 
-    def check(self, family: Family) -> None:
-        """The latent must take finitely many values."""
+    def check(self, family: Family, mixture: Mixture) -> None:
+        """The latent must take finitely many values, and F_j come as a table of them."""
         if not isinstance(family, FiniteSupport):
             raise errors.needs_finite_support("the exact E-step", type(family).__name__)
+        if not isinstance(mixture, TableMixture):
+            raise errors.needs_a_table(type(mixture).__name__)
 
     def initial_rows(self, n_trials: int, n_sites: int, family: Family) -> Mapping[str, Tensor]:
         """Stateless."""

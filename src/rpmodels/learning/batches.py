@@ -1,9 +1,13 @@
 """Which trials go into which step."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rpmodels import errors
+from rpmodels.observations import Observations
 
 
 class Minibatches:
@@ -31,8 +35,26 @@ class Minibatches:
         return int(self._random.integers(2**31 - 1))
 
 
-def split(n: int, fraction: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Training and validation observations."""
-    order = np.random.default_rng(seed).permutation(n)
-    held_out = round(n * fraction)
-    return np.sort(order[held_out:]), np.sort(order[:held_out])
+@dataclass(frozen=True)
+class Divided:
+    """The observations of a fit: all of them, those to learn from, and those held out to stop by."""
+
+    everything: Observations
+    training: Observations
+    validation: Observations | None
+
+
+def divide(observations: Observations, fraction: float, seed: int) -> Divided:
+    """Split once, before anything is fitted; observations that can teach nothing are in neither part."""
+    usable = observations.usable()
+    order = np.random.default_rng(seed).permutation(usable)
+    held_out = round(len(usable) * fraction)
+    if fraction and not 2 <= held_out <= len(usable) - 2:
+        raise errors.bad_value(
+            "validation_fraction", f"at least 2 of {len(usable)} observations on either side", fraction
+        )
+    if not held_out:
+        whole = observations if len(usable) == len(observations) else observations.subset(usable)
+        return Divided(observations, whole, None)
+    training, validation = np.sort(order[held_out:]), np.sort(order[:held_out])
+    return Divided(observations, observations.subset(training), observations.subset(validation))

@@ -1,5 +1,6 @@
 """Small consumers of the loop's state: history, progress, and stopping on a plateau."""
 
+import math
 from collections import deque
 from typing import Any
 
@@ -21,8 +22,15 @@ class History:
         self._rows.append({"step": state.step, **state.terms, "learning_rate": state.learning_rate})
 
     def recent(self, window: int) -> float:
-        """Mean free energy of the last steps."""
-        return float(np.mean([row[GOAL] for row in self._rows[-window:]]))
+        """Mean free energy of the last steps; steps that had to be rescued do not count."""
+        values = np.array([row[GOAL] for row in self._rows[-window:]])
+        good = values[np.isfinite(values)]
+        return float(good.mean()) if len(good) else -math.inf
+
+    @property
+    def any_finite(self) -> bool:
+        """Whether any step at all went well."""
+        return any(math.isfinite(row[GOAL]) for row in self._rows)
 
     def table(self) -> dict[str, NDArray[Any]]:
         """Columns by name."""

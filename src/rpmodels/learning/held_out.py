@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from rpmodels.learning.loop import State
 from rpmodels.model import RPM
@@ -18,19 +17,12 @@ class HeldOut:
     A mixture of n atoms costs a score about (K − 1)/2n nats a factor, so a fair pair of curves needs equal n.
     """
 
-    def __init__(
-        self,
-        model: RPM,
-        observations: Observations,
-        training: NDArray[np.int64],
-        validation: NDArray[np.int64],
-        every: int,
-        patience: int,
-    ) -> None:
+    def __init__(self, model: RPM, training: Observations, validation: Observations, patience: int) -> None:
         self._model = model
-        self._observations = observations
-        self._pair = (training[:: max(1, len(training) // len(validation))][: len(validation)], validation)
-        self._every = every
+        count = min(len(training), len(validation))
+        self._pair = tuple(part.subset(np.arange(count) * (len(part) // count)) for part in (training, validation))
+        self._n = float(training.weights.sum())
+        self._every = max(1, patience // 10)
         self._patience = patience
         self._best = -np.inf
         self._best_step = 0
@@ -41,24 +33,27 @@ class HeldOut:
         """Score now and then; ask to stop once nothing better came for `patience` steps."""
         if state.step % self._every:
             return
-        training, validation = (self._score(index) for index in self._pair)
-        self.curve.append({"step": state.step, "training": training, "validation": validation})
+        self._look(state.step)
+        if state.step - self._best_step >= self._patience:
+            state.stop_reason = f"held-out score no better than {self._best:.3f} nats at step {self._best_step}"
+
+    def _look(self, step: int) -> None:
+        training, validation = (self._score(part) for part in self._pair)
+        self.curve.append({"step": step, "training": training, "validation": validation})
         if validation > self._best:
-            self._best, self._best_step = validation, state.step
+            self._best, self._best_step = validation, step
             self._weights = copy.deepcopy(self._model.state_dict())
-        elif state.step - self._best_step >= self._patience:
-            state.stop_reason = (
-                f"held-out score {validation:.3f} nats, no better than {self._best:.3f} at step {self._best_step}"
-            )
 
     @torch.no_grad()
-    def _score(self, index: NDArray[np.int64]) -> float:
+    def _score(self, part: Observations) -> float:
         self._model.eval()
-        batch = self._observations.batch(index, self._model.dtype, self._model.device)
-        energy = self._model.evaluate(batch, float(self._observations.weights.sum())).energy
+        batch = part.batch(np.arange(len(part)), self._model.dtype, self._model.device)
+        energy = self._model.evaluate(batch, self._n).energy
         self._model.train()
         return float(energy.means(batch.weights)["free_energy"])
 
-    def restore_best(self) -> None:
-        """The weights of the best held-out score."""
+    def finish(self, step: int) -> None:
+        """One last look, then the weights of the best held-out score."""
+        if not self.curve or self.curve[-1]["step"] != step:
+            self._look(step)
         self._model.load_state_dict(self._weights)

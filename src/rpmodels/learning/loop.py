@@ -4,6 +4,7 @@
 an RPM is. Stopping, rescue, progress, history and callbacks are consumers of `State`.
 """
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from rpmodels.carriers import Batch
 from rpmodels.learning.seeding import seeded
@@ -58,17 +59,32 @@ def steps(
     """Gradient steps for as long as the caller asks, one per (batch, seed)."""
     parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     limit = float("inf") if max_gradient_norm is None else max_gradient_norm
+    # Optimisers that search along a line (LBFGS) must evaluate the objective themselves.
+    searches = inspect.signature(type(optimiser).step).parameters["closure"].default is inspect.Parameter.empty
     for step, (batch, seed) in enumerate(batches, start + 1):
-        optimiser.zero_grad(set_to_none=True)
-        with seeded(seed):
-            terms = objective(batch)
-            (-terms[GOAL]).backward()  # type: ignore[no-untyped-call]
-        norm = torch.nn.utils.clip_grad_norm_(parameters, limit)
+
+        def forward_backward(batch: Batch = batch, seed: int = seed) -> tuple[Mapping[str, Tensor], Tensor]:
+            optimiser.zero_grad(set_to_none=True)
+            with seeded(seed):
+                terms = objective(batch)
+                (-terms[GOAL]).backward()  # type: ignore[no-untyped-call]
+            return terms, torch.nn.utils.clip_grad_norm_(parameters, limit)
+
+        terms, norm = forward_backward()
         finite = bool(torch.isfinite(norm)) and bool(torch.isfinite(terms[GOAL]))
         rate = float(optimiser.param_groups[0]["lr"])
         if finite:
-            optimiser.step()
+            if searches:
+                optimiser.step(lambda: float(-forward_backward()[0][GOAL].detach()))
+            else:
+                optimiser.step()
             objective.after_step()
-            if scheduler is not None:
-                scheduler.step()
+            _advance(scheduler, float(terms[GOAL].detach()))
         yield State(step, {name: float(value.detach()) for name, value in terms.items()}, finite, rate)
+
+
+def _advance(scheduler: LRScheduler | None, goal: float) -> None:
+    if isinstance(scheduler, ReduceLROnPlateau):
+        scheduler.step(-goal)
+    elif scheduler is not None:
+        scheduler.step()

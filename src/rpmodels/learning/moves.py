@@ -1,9 +1,9 @@
 """Moves out of poor optima, tried on the best run before it is trained to the end.
 
 The usual poor optimum of a discrete latent holds two classes in one state and one class in two. What a
-merger of two states would cost can be computed exactly from the atoms (merging adds their f_j and F_j):
-about 0 nats for the halves of one class. So: merge the cheapest pair, split the heaviest state with the
-freed one, train on, and keep the result only if its free energy is higher.
+merger of two states would cost can be computed from the atoms (merging adds their f_j, F_j and π; exact
+for fixed and maximum-likelihood π): about 0 nats for the halves of one class. So: merge the cheapest pair,
+split the heaviest state with the freed one, train on, and keep the result only if its free energy is higher.
 """
 
 from abc import ABC, abstractmethod
@@ -13,11 +13,10 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
 from torch import Tensor
 
 from rpmodels.families import FiniteSupport
-from rpmodels.learning.teaching import compact_features, teach
+from rpmodels.learning.teaching import compact_features, k_means, teach
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 
@@ -56,7 +55,7 @@ class SplitMerge(Move):
         if len(members) < 2:
             return False
         features = compact_features(model, observations.subset(members), seed)
-        halves = KMeans(2, n_init=3, random_state=seed % 2**32).fit_predict(features)
+        halves = k_means(features, 2, seed)
         states[members[halves == 1]] = freed
         teach(model, observations, states[:, None], seed)
         return True
@@ -68,7 +67,8 @@ class _Terms:
     def __init__(self, log_prior: Tensor, log_f: list[Tensor], log_mixture: list[Tensor], have: list[Tensor]) -> None:
         self.log_prior, self.log_f, self.log_mixture, self.have = log_prior, log_f, log_mixture, have
         self.whole: Float[Tensor, "N K"] = log_prior + sum(
-            here[:, None] * (f - mixture) for f, mixture, here in zip(log_f, log_mixture, have, strict=True)
+            torch.where(here[:, None], f - mixture, 0.0)
+            for f, mixture, here in zip(log_f, log_mixture, have, strict=True)
         )
 
     def merged(self, a: int, b: int) -> Float[Tensor, "N"]:
@@ -76,7 +76,8 @@ class _Terms:
         pair = [a, b]
         total = torch.logsumexp(self.log_prior[pair], 0)
         for f, mixture, here in zip(self.log_f, self.log_mixture, self.have, strict=True):
-            total = total + here * (torch.logsumexp(f[:, pair], -1) - torch.logsumexp(mixture[pair], 0))
+            ratio = torch.logsumexp(f[:, pair], -1) - torch.logsumexp(mixture[pair], 0)
+            total = total + torch.where(here, ratio, 0.0)
         return total
 
 
@@ -91,7 +92,7 @@ def _log_terms(model: RPM, observations: Observations) -> _Terms:
         for name, factor in factors.items():
             log_f[name].append(family.log_probabilities(reference + factor.g)[:, 0].double())
     joined = [torch.cat(parts) for parts in log_f.values()]
-    have = [torch.as_tensor(observations.present[name][:, 0], device=model.device).double() for name in model.names]
+    have = [torch.as_tensor(observations.present[name][:, 0], device=model.device) for name in model.names]
     mixtures = []
     for f, here in zip(joined, have, strict=True):
         log_weight = (weights * here).log()[:, None]
@@ -104,16 +105,15 @@ def _log_terms(model: RPM, observations: Observations) -> _Terms:
 
 def _cheapest_merger(terms: _Terms, weights: Float[Tensor, "N"]) -> tuple[float, int, int]:
     """(nats lost, state kept, state freed) over all pairs."""
-    whole = terms.whole
-    log_w = torch.logsumexp(whole, -1)
+    log_w = torch.logsumexp(terms.whole, -1)
+    posterior = torch.softmax(terms.whole, -1)
     best = (np.inf, 0, 0)
-    for a in range(whole.shape[1]):
+    for a in range(posterior.shape[1]):
         for b in range(a):
-            rest = whole.clone()
-            rest[:, a] = terms.merged(a, b)
-            rest[:, b] = -torch.inf
-            cost = float(weights @ (log_w - torch.logsumexp(rest, -1)))
-            best = min(best, (cost, a, b))
+            # W loses the terms of a and b and gains that of their union.
+            share = posterior[:, a] + posterior[:, b]
+            change = (1.0 - share + (terms.merged(a, b) - log_w).exp()).clamp_min(1e-300).log()
+            best = min(best, (-float(weights @ change), a, b))
     return best
 
 

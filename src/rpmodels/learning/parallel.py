@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import torch
 from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -18,7 +19,8 @@ def parallel_map(
     Large numpy arrays in `shared` are memory-mapped, not copied. Two threads that share a core with another
     process are many times slower than one, hence one thread each; alone, a process keeps its threads.
     """
-    if effective_n_jobs(n_jobs) == 1:
+    # Threads would share torch's global generators, and so their random numbers.
+    if effective_n_jobs(n_jobs) == 1 or getattr(get_active_backend()[0], "uses_threads", False):
         return [function(item, *shared) for item in items]
     results = Parallel(n_jobs=n_jobs)(delayed(_one_thread)(function, item, *shared) for item in items)
     return list(results)

@@ -19,13 +19,12 @@ LIMIT = 5
 class Rescue:
     """Keeps a copy of the last good state; a non-finite step brings it back and halves the learning rate."""
 
-    def __init__(self, module: nn.Module, optimiser: Optimizer, scheduler: LRScheduler | None) -> None:
+    def __init__(self, module: nn.Module, optimiser: Optimizer, scheduler: LRScheduler | None, step: int = 0) -> None:
         self._module = module
         self._optimiser = optimiser
         self._scheduler = scheduler
         self._rescues = 0
-        self._since_good = 0
-        self._good = self._snapshot(0)
+        self._good = self._snapshot(step)
 
     def _snapshot(self, step: int) -> tuple[int, dict[str, Any], dict[str, Any]]:
         return step, copy.deepcopy(self._module.state_dict()), copy.deepcopy(self._optimiser.state_dict())
@@ -36,17 +35,17 @@ class Rescue:
             # The free energy was finite before the step; the weights must be so after it.
             if state.step % EVERY == 0 and all(torch.isfinite(p).all() for p in self._module.parameters()):
                 self._good = self._snapshot(state.step)
-                self._since_good = 0
             return
         step, weights, moments = self._good
+        # Rates stay where the schedule has brought them by now, halved: those of the copy may be higher.
+        rates = [group["lr"] for group in self._optimiser.param_groups]
         self._module.load_state_dict(weights)
         self._optimiser.load_state_dict(moments)
         self._rescues += 1
-        self._since_good += 1
         if self._rescues > LIMIT:
             raise errors.diverged(state.step, LIMIT)
-        for group in self._optimiser.param_groups:
-            group["lr"] *= 0.5**self._since_good
-        if self._scheduler is not None:  # the schedule goes on from the lowered rate
+        for group, rate in zip(self._optimiser.param_groups, rates, strict=True):
+            group["lr"] = 0.5 * rate
+        if self._scheduler is not None:  # a schedule that computes from its base goes on from the lowered one
             self._scheduler.base_lrs = [rate * 0.5 for rate in self._scheduler.base_lrs]
         warnings.warn(errors.rescued(state.step, step, self._optimiser.param_groups[0]["lr"]), stacklevel=2)

@@ -5,8 +5,10 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rpmodels import errors
+from rpmodels.learning.batches import Divided
 from rpmodels.learning.consumers import Progress
 from rpmodels.learning.loop import Consumer
 from rpmodels.learning.moves import Move
@@ -45,12 +47,12 @@ class _Contender:
 
 def best_of(
     model: RPM,
-    observations: Observations,
+    data: Divided,
     training: Training,
     starts: Sequence[Start],
     *,
     rung: int,
-    random_state: int | None,
+    random_state: Any,
     n_jobs: int | None = None,
     move: Move | None = None,
     consumers: Sequence[Consumer] = (),
@@ -65,12 +67,12 @@ def best_of(
     seeds = spawn(random_state, len(starts))
     attempts = [Attempt(start.name, seed) for start, seed in zip(starts, seeds, strict=True)]
     tasks = list(zip(starts, attempts, strict=True))
-    contenders = parallel_map(_begin, tasks, n_jobs, model, observations, training)
-    alive = contenders
     rungs = min(math.ceil(math.log2(len(starts))), training.max_iter // max(1, rung))
     progress = Progress(rungs, verbose and rungs > 0, "restarts")
+    alive = parallel_map(_enter, tasks, n_jobs, model, data, training, rung if rungs else 0)
     for number in range(1, rungs + 1):
-        alive = parallel_map(_climb, alive, n_jobs, observations, number * rung)
+        if number > 1:
+            alive = parallel_map(_climb, alive, n_jobs, data.training, number * rung)
         alive.sort(key=lambda contender: contender.attempt.free_energies[-1], reverse=True)
         _replace(attempts, alive)
         if math.isinf(alive[0].attempt.free_energies[-1]):
@@ -78,20 +80,22 @@ def best_of(
         alive = alive[: math.ceil(len(alive) / 2)]
         progress.advance(alive[0].attempt.free_energies[-1])
     progress.close()
-    winner = _challenged(alive[0], attempts, observations, move, rung).run
+    winner = _challenged(alive[0], attempts, data.training, move, rung).run
     ending = Progress(training.max_iter, verbose, "training", winner.step)
     try:
-        winner.finish(observations, [ending, *consumers])
+        winner.finish(data, [ending, *consumers])
     finally:
         ending.close()
     return winner, attempts
 
 
-def _begin(task: tuple[Start, Attempt], model: RPM, observations: Observations, training: Training) -> _Contender:
+def _enter(task: tuple[Start, Attempt], model: RPM, data: Divided, training: Training, until: int) -> _Contender:
+    """Begin and climb the first rung, in one journey to another process."""
     start, attempt = task
     own = copy.deepcopy(model)
-    start(own, observations, attempt.seed)
-    return _Contender(attempt, Run.start(own, observations, training, attempt.seed))
+    start(own, data.training, attempt.seed)
+    contender = _Contender(attempt, Run.start(own, data, training, attempt.seed))
+    return _climb(contender, data.training, until) if until else contender
 
 
 def _climb(contender: _Contender, observations: Observations, until: int) -> _Contender:

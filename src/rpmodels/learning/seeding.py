@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
+
+from rpmodels import checks
 
 
 @contextmanager
@@ -28,8 +31,10 @@ def seeded(seed: int) -> Iterator[None]:
             torch.cuda.set_rng_state_all(on_gpus)
 
 
-def spawn(random_state: int | np.random.RandomState | None, count: int) -> list[int]:
+def spawn(random_state: Any, count: int) -> list[int]:
     """Independent seeds; the same for the same `random_state`."""
     if isinstance(random_state, np.random.RandomState):
         random_state = int(random_state.randint(2**31 - 1))
+    if random_state is not None:
+        checks.integer("random_state", random_state, 0)
     return [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(random_state).spawn(count)]

@@ -3,12 +3,9 @@
 from abc import ABC, abstractmethod
 from typing import cast
 
-import numpy as np
-from sklearn.cluster import KMeans
-
 from rpmodels.families import FiniteSupport
 from rpmodels.learning.seeding import seeded
-from rpmodels.learning.teaching import compact_features, teach
+from rpmodels.learning.teaching import compact_features, k_means, teach
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.recognition import reinitialise
@@ -61,5 +58,5 @@ class KMeansStart(Start):
         features = compact_features(model, observations, seed)
         if len(features) < family.n_states:
             return
-        clusters = KMeans(family.n_states, n_init=3, random_state=seed % 2**32).fit_predict(features)
-        teach(model, observations, clusters.reshape(observations.exists.shape).astype(np.int64), seed)
+        clusters = k_means(features, family.n_states, seed)
+        teach(model, observations, clusters.reshape(observations.exists.shape), seed)

@@ -1,11 +1,14 @@
 """Short supervised lessons for discrete latents: what k-means starts and split moves have in common."""
 
+import warnings
 from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
 
 from rpmodels.families import FiniteSupport
 from rpmodels.learning.batches import Minibatches
@@ -43,6 +46,8 @@ def teach(model: RPM, observations: Observations, states: NDArray[np.int64], see
                 picked = log_f.gather(-1, target[..., None].long())[..., 0]
                 loss = loss - factor.masked(picked).sum() / factor.present.sum().clamp_min(1)
         optimiser.zero_grad(set_to_none=True)
+        if not bool(torch.isfinite(loss)):
+            continue
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         if float(loss.detach()) < ENOUGH * len(model.names):
@@ -68,14 +73,15 @@ def features(model: RPM, observations: Observations) -> NDArray[Any]:
         return np.concatenate([_one_hot(observations, name) for name in model.names], 1)
     columns = []
     for group in tied.values():
-        total = np.zeros(1)
-        count = np.zeros((observations.exists.size, 1))
+        total = np.zeros((1, 1), np.float32)
+        count = np.zeros((observations.exists.size, 1), np.float32)
         for name, recogniser in group:
             values = observations.values[name]
-            rows = torch.as_tensor(values.reshape(-1, *values.shape[2:]), device=model.device)
+            # A copy: the original may be memory-mapped and read-only.
+            rows = torch.tensor(np.array(values.reshape(-1, *values.shape[2:])), device=model.device)
             have = observations.present[name].reshape(-1, 1)
             with torch.no_grad():
-                scaled = recogniser.scaling(rows, model.dtype).flatten(1).cpu().numpy()
+                scaled = recogniser.scaling(rows, torch.float32).flatten(1).cpu().numpy()
             total = total + scaled * have
             count += have
         columns.append(total / np.maximum(count, 1))
@@ -84,5 +90,15 @@ def features(model: RPM, observations: Observations) -> NDArray[Any]:
 
 def _one_hot(observations: Observations, name: str) -> NDArray[Any]:
     codes = observations.values[name].reshape(-1)
-    table = np.eye(len(observations.specs[name].vocabulary or ()))[codes]
-    return np.asarray(table * observations.present[name].reshape(-1, 1))
+    table = np.zeros((len(codes), len(observations.specs[name].vocabulary or ())), np.float32)
+    there = np.flatnonzero(observations.present[name].reshape(-1))
+    table[there, codes[there]] = 1.0
+    return table
+
+
+def k_means(rows: NDArray[Any], n_clusters: int, seed: int) -> NDArray[np.int64]:
+    """Cluster of every row; fewer distinct rows than clusters is no reason to complain here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = KMeans(n_clusters, n_init=3, random_state=seed % 2**32).fit_predict(rows)
+    return np.asarray(found, np.int64)

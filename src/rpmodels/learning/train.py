@@ -5,16 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, MultiStepLR
 
-from rpmodels import errors
+from rpmodels import checks, errors
 from rpmodels.carriers import Batch
-from rpmodels.learning.batches import Minibatches, split
+from rpmodels.learning.batches import Divided, Minibatches, divide
 from rpmodels.learning.consumers import History, Plateau, Progress
 from rpmodels.learning.held_out import HeldOut
 from rpmodels.learning.loop import Consumer, Objective, State, steps
@@ -57,13 +55,13 @@ class Training:
     scheduler: Callable[[Optimizer], LRScheduler] | None = None
 
     def __post_init__(self) -> None:
-        _check("max_iter", self.max_iter, self.max_iter >= 1, "an integer ≥ 1")
-        _check("learning_rate", self.learning_rate, self.learning_rate > 0, "a positive number")
-        _check("batch_size", self.batch_size, self.batch_size is None or self.batch_size >= 2, "≥ 2, or None for all")
-        _check("weight_decay", self.weight_decay, self.weight_decay >= 0, "a number ≥ 0")
-        _check("patience", self.patience, self.patience >= 1, "an integer ≥ 1")
-        fraction = self.validation_fraction
-        _check("validation_fraction", fraction, 0 <= fraction < 1, "a number in [0, 1)")
+        checks.integer("max_iter", self.max_iter, 1)
+        checks.number("learning_rate", self.learning_rate, above=0.0)
+        if self.batch_size is not None:
+            checks.integer("batch_size", self.batch_size, 2)
+        checks.number("weight_decay", self.weight_decay, least=0.0)
+        checks.integer("patience", self.patience, 1)
+        checks.number("validation_fraction", self.validation_fraction, least=0.0, below=1.0)
 
     def make_optimiser(self, model: RPM) -> Optimizer:
         """The user's, or AdamW with decay on weight matrices only."""
@@ -84,11 +82,6 @@ class Training:
         if self.scheduler is not None:
             return self.scheduler(optimiser)
         return MultiStepLR(optimiser, [max(1, round(self.max_iter * (1 - self.settle)))])
-
-
-def _check(name: str, value: object, good: bool, expected: str) -> None:
-    if not good:
-        raise errors.bad_value(name, expected, value)
 
 
 class RPMObjective(Objective):
@@ -122,44 +115,29 @@ class Run:
     batches: Minibatches
     optimiser: Optimizer
     scheduler: LRScheduler | None
-    train_index: NDArray[np.int64]
-    validation_index: NDArray[np.int64]
     history: History = field(default_factory=History)
     step: int = 0
     stop_reason: str | None = None
     validation_curve: list[dict[str, float]] = field(default_factory=list)
 
     @staticmethod
-    def start(model: RPM, observations: Observations, training: Training, seed: int) -> "Run":
-        """A run at step 0; the model must be prepared."""
-        seeds = spawn(seed, 2)
-        train_index, validation_index = split(len(observations), training.validation_fraction, seeds[0])
-        if len(train_index) < 2 or (training.validation_fraction and len(validation_index) < 2):
-            raise errors.bad_value(
-                "validation_fraction", f"at least 2 of {len(observations)} observations on either side",
-                training.validation_fraction,
-            )  # fmt: skip
+    def start(model: RPM, data: Divided, training: Training, seed: int) -> "Run":
+        """A run at step 0; the model must be prepared with the training part."""
         optimiser = training.make_optimiser(model)
-        return Run(
-            model,
-            training,
-            Minibatches(len(train_index), training.batch_size, seeds[1]),
-            optimiser,
-            training.make_scheduler(optimiser),
-            train_index,
-            validation_index,
-        )
+        batches = Minibatches(len(data.training), training.batch_size, seed)
+        return Run(model, training, batches, optimiser, training.make_scheduler(optimiser))
 
     def _feed(self, observations: Observations, until: int) -> Iterator[tuple[Batch, int]]:
         while self.step < until:
-            index = self.train_index[self.batches.next()]
-            yield observations.batch(index, self.model.dtype, self.model.device), self.batches.step_seed()
+            batch = observations.batch(self.batches.next(), self.model.dtype, self.model.device)
+            yield batch, self.batches.step_seed()
 
     def advance(self, observations: Observations, until: int, consumers: Sequence[Consumer] = ()) -> None:
         """Train to step `until`, or to the first consumer that asks to stop."""
         self.model.train()
-        objective = RPMObjective(self.model, float(observations.weights[self.train_index].sum()))
-        every: list[Consumer] = [self.history, Rescue(self.model, self.optimiser, self.scheduler), *consumers]
+        objective = RPMObjective(self.model, float(observations.weights.sum()))
+        rescue = Rescue(self.model, self.optimiser, self.scheduler, self.step)
+        every: list[Consumer] = [self.history, rescue, *consumers]
         limit = self.training.max_gradient_norm
         feed = self._feed(observations, until)
         for state in steps(objective, feed, self.optimiser, self.scheduler, limit, self.step):
@@ -170,27 +148,24 @@ class Run:
                 self.stop_reason = state.stop_reason
                 break
 
-    def finish(self, observations: Observations, consumers: Sequence[Consumer] = ()) -> None:
+    def finish(self, data: Divided, consumers: Sequence[Consumer] = ()) -> None:
         """Train to the end with the usual stopping, then make F_j over all the data."""
-        held_out = self._held_out(observations)
+        held_out = None
         stopping: list[Consumer] = []
-        if held_out is not None:
+        if data.validation is not None:
+            held_out = HeldOut(self.model, data.training, data.validation, self.training.patience)
             stopping = [held_out]
         elif self.training.tol is not None:
             stopping = [Plateau(self.training.tol, self.training.patience)]
-        self.advance(observations, self.training.max_iter, [*stopping, *consumers])
+        self.advance(data.training, self.training.max_iter, [*stopping, *consumers])
+        if not self.history.any_finite:
+            raise errors.diverged(self.step, self.step)
         if held_out is not None:
-            held_out.restore_best()
+            held_out.finish(self.step)
             self.validation_curve = held_out.curve
         self.stop_reason = self.stop_reason or f"max_iter = {self.training.max_iter} steps"
         logger.info("stopped at step %d: %s", self.step, self.stop_reason)
-        self.model.collect(observations)
-
-    def _held_out(self, observations: Observations) -> HeldOut | None:
-        if not len(self.validation_index):
-            return None
-        every = max(1, self.training.patience // 10)
-        return HeldOut(self.model, observations, self.train_index, self.validation_index, every, self.training.patience)
+        self.model.collect(data.everything)
 
     def recent(self) -> float:
         """Mean free energy over the last epoch: what restarts are judged by."""
@@ -202,7 +177,7 @@ def train(
     observations: Observations,
     training: Training | None = None,
     *,
-    random_state: int | None = None,
+    random_state: Any = None,
     callbacks: Sequence[Callable[[State], None]] = (),
     verbose: bool = False,
     **settings: Any,
@@ -212,12 +187,16 @@ def train(
     `settings` are fields of `Training`, for those who do not want to build one. Returns the run: its
     history, its stop reason, and the model, ready for `infer`.
     """
+    if training is not None and settings:
+        raise errors.bad_value("settings", "either a Training or its fields", f"both ({', '.join(settings)})")
     chosen = training or Training(**settings)
-    model.prepare(observations)
-    run = Run.start(model, observations, chosen, spawn(random_state, 1)[0])
+    seeds = spawn(random_state, 2)
+    data = divide(observations, chosen.validation_fraction, seeds[0])
+    model.prepare(data.training)
+    run = Run.start(model, data, chosen, seeds[1])
     progress = Progress(chosen.max_iter, verbose, type(model.prior).__name__)
     try:
-        run.finish(observations, [progress, *callbacks])
+        run.finish(data, [progress, *callbacks])
     finally:
         progress.close()
     return run

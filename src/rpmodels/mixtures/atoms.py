@@ -16,8 +16,8 @@ class AtomPolicy(ABC):
 
     @property
     @abstractmethod
-    def shared_reference(self) -> bool:
-        """Whether one reference must serve all sites."""
+    def shared(self) -> bool:
+        """Whether one mixture, and so one reference, serves all sites."""
 
     @abstractmethod
     def collect(
@@ -34,8 +34,8 @@ class PerSite(AtomPolicy):
     """One mixture for every site, its atoms the observations at that site (A20; the paper's choice)."""
 
     @property
-    def shared_reference(self) -> bool:
-        """Every site may have its own reference."""
+    def shared(self) -> bool:
+        """Every site has its own."""
         return False
 
     def collect(
@@ -47,15 +47,15 @@ class PerSite(AtomPolicy):
     ) -> AtomMixture:
         """Atoms along the observations, sites kept apart."""
         log_count = _log_count(factor, weights)
-        return AtomMixture(family, reference, g=factor.g.transpose(0, 1), log_count=log_count.T)
+        return AtomMixture(family, reference, self.shared, g=factor.g.transpose(0, 1), log_count=log_count.T)
 
 
 class Pooled(AtomPolicy):
     """One mixture for all sites, its atoms every observation at every site: for few trials or unequal lengths."""
 
     @property
-    def shared_reference(self) -> bool:
-        """All sites are relative to one reference."""
+    def shared(self) -> bool:
+        """All sites have one."""
         return True
 
     def collect(
@@ -67,7 +67,9 @@ class Pooled(AtomPolicy):
     ) -> AtomMixture:
         """Atoms along observations and sites."""
         log_count = _log_count(factor, weights)
-        return AtomMixture(family, reference, g=factor.g.flatten(0, 1)[None], log_count=log_count.reshape(1, -1))
+        return AtomMixture(
+            family, reference, self.shared, g=factor.g.flatten(0, 1)[None], log_count=log_count.reshape(1, -1)
+        )
 
 
 def _log_count(factor: Factor, weights: Float[Tensor, "N"]) -> Float[Tensor, "N T"]:

@@ -25,6 +25,12 @@ class Mixture(ABC):
 
     family: Family
     reference: Float[Tensor, "#S D"]
+    shared: bool
+    """Whether the one mixture there is (S = 1) serves every site, however many new data have."""
+
+    @abstractmethod
+    def at_sites(self, sites: int, reference: Float[Tensor, "#T D"]) -> "Mixture":
+        """The same mixture for data of this many sites, with their reference: unseen sites have no atoms."""
 
     @property
     @abstractmethod
@@ -32,7 +38,7 @@ class Mixture(ABC):
         """log Σ_m c_m at every site, own atoms included: [S], or [N, T] once own atoms are added."""
 
     @abstractmethod
-    def with_own(self, own: Factor) -> "Mixture":
+    def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "Mixture":
         """The mixture of new observations: these atoms plus, at every site, the site's own."""
 
 
@@ -50,15 +56,20 @@ class AtomMixture(Mixture):
         shared = reduce.log_sum_exp(self.log_count)
         return shared if self.own is None else reduce.log_add_exp(shared, _own_log_count(self.own, shared))
 
-    def with_own(self, own: Factor) -> "AtomMixture":
-        """These atoms plus each site's own."""
-        sites = own.g.shape[1]
+    def at_sites(self, sites: int, reference: Float[Tensor, "#T D"]) -> "AtomMixture":
+        """Cut, or continued without atoms."""
+        if self.shared:
+            return self
         return replace(
             self,
-            g=_at_sites(self.g, sites, 0.0),
-            log_count=_at_sites(self.log_count, sites, -torch.inf),
-            own=own,
+            reference=reference,
+            g=_resized(self.g, sites, 0.0),
+            log_count=_resized(self.log_count, sites, -torch.inf),
         )
+
+    def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "AtomMixture":
+        """These atoms plus each site's own."""
+        return replace(self.at_sites(own.g.shape[1], reference), own=own)
 
 
 @dataclass(frozen=True)
@@ -75,15 +86,20 @@ class TableMixture(Mixture):
         shared = self.log_shared_total
         return shared if self.own is None else reduce.log_add_exp(shared, _own_log_count(self.own, shared))
 
-    def with_own(self, own: Factor) -> "TableMixture":
-        """The table plus each site's own atom."""
-        sites = own.g.shape[1]
+    def at_sites(self, sites: int, reference: Float[Tensor, "#T D"]) -> "TableMixture":
+        """Cut, or continued without atoms."""
+        if self.shared:
+            return self
         return replace(
             self,
-            log_mass=_at_sites(self.log_mass, sites, -torch.inf),
-            log_shared_total=_at_sites(self.log_shared_total, sites, -torch.inf),
-            own=own,
+            reference=reference,
+            log_mass=_resized(self.log_mass, sites, -torch.inf),
+            log_shared_total=_resized(self.log_shared_total, sites, -torch.inf),
         )
+
+    def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "TableMixture":
+        """The table plus each site's own atom."""
+        return replace(self.at_sites(own.g.shape[1], reference), own=own)
 
     def log_ratio(self) -> Float[Tensor, "n s K"]:
         """log F_j(k)/r(k), r the reference; zero where a site has no atoms at all. Axes n, s broadcast."""
@@ -111,6 +127,7 @@ def tabulate(mixture: AtomMixture) -> TableMixture:
     return TableMixture(
         mixture.family,
         mixture.reference,
+        mixture.shared,
         log_mass=reduce.over_atoms(pairs, atoms, sites * states),
         log_shared_total=reduce.log_sum_exp(mixture.log_count),
     )
@@ -127,11 +144,8 @@ def _own_log_count(own: Factor, like: Tensor) -> Float[Tensor, "N T"]:
     return counts.log()
 
 
-def _at_sites(values: Float[Tensor, "S *rest"], sites: int, fill: float) -> Float[Tensor, "S2 *rest"]:
-    """Per-site values for `sites` sites: a site that training never saw has no atoms but its own."""
+def _resized(values: Float[Tensor, "S *rest"], sites: int, fill: float) -> Float[Tensor, "S2 *rest"]:
     have = values.shape[0]
-    if have in (1, sites):
-        return values
-    if have > sites:
+    if have >= sites:
         return values[:sites]
     return torch.cat([values, values.new_full((sites - have, *values.shape[1:]), fill)])

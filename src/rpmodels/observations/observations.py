@@ -85,17 +85,28 @@ class Observations:
         values = self.values[name]
         return values.reshape(-1, *values.shape[2:]) if have.all() else values[have]
 
-    def check_learnable(self) -> None:
-        """Refuse data from which no RPM can learn anything, before any work is done."""
-        counts = {name: int(have.sum()) for name, have in self.present.items()}
+    def usable(self) -> NDArray[np.int64]:
+        """The observations that can teach something: positive weight, and something present."""
+        something = np.any([have.any(1) for have in self.present.values()], axis=0)
+        return np.flatnonzero(something & (self.weights > 0))
+
+    def check_learnable(self, across_sites: bool = True) -> None:
+        """Refuse data from which no RPM can learn anything, before any work is done.
+
+        `across_sites` says whether the prior lets sites of one trial teach each other.
+        """
+        weighted = {name: have & (self.weights > 0)[:, None] for name, have in self.present.items()}
+        counts = {name: int(have.sum()) for name, have in weighted.items()}
         if not any(counts.values()):
             raise errors.all_missing(list(counts))
-        if len(counts) * self.n_sites == 1:
-            raise errors.nothing_to_learn(next(iter(counts)))
+        if len(counts) * (self.n_sites if across_sites else 1) == 1:
+            raise errors.nothing_to_learn(next(iter(counts)), self.n_sites)
         for name, count in counts.items():
             if count < 2:
                 raise errors.too_few_atoms(name, count)
-        together = sum(have.sum(1) for have in self.present.values())
-        for name, have in self.present.items():
-            if not bool((have.any(1) & (together >= 2)).any()):
+        together = np.sum(list(weighted.values()), axis=0)
+        if across_sites:
+            together = np.broadcast_to(together.sum(1, keepdims=True), together.shape)
+        for name, have in weighted.items():
+            if not bool((have & (together >= 2)).any()):
                 raise errors.never_overlaps(name, [other for other in counts if other != name])

@@ -95,22 +95,37 @@ def _by_name(data: Any, factors: Mapping[str, Any] | None) -> dict[str, Any]:
 def _array(name: str, value: Any) -> NDArray[Any]:
     """A numpy array of numbers or strings."""
     if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().numpy()
+        value = value.detach().cpu()
+        value = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
+    elif isinstance(value, Sequence) and value and isinstance(value[0], torch.Tensor):
+        value = [each.detach().cpu().numpy() for each in value]
+    if isinstance(value, np.ma.MaskedArray) and value.dtype.kind in "biuf":
+        value = np.ma.filled(value.astype(float), np.nan)  # what is masked is missing
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as failure:
         raise errors.ragged(name) from failure
     if array.dtype.kind == "O":
         array = _from_objects(name, array)
-    if array.dtype.kind not in "biufUS":
+    if array.dtype.kind not in "biufUS" or isinstance(value, np.ma.MaskedArray):
         raise errors.bad_dtype(name, str(array.dtype))
-    return array
+    if array.dtype.kind == "S":
+        return array.astype(str)
+    return _native(array)
+
+
+def _native(array: NDArray[Any]) -> NDArray[Any]:
+    """In a byte order and a width that torch knows."""
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        array = array.astype(np.float64)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def _from_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
     """Strings with gaps are welcome as labels; any other objects are not."""
     kinds = {type(item) for item in array.flat}
-    if kinds and all(issubclass(kind, (str, type(None))) or kind is float for kind in kinds) and str in kinds:
+    gaps = all(item is None or isinstance(item, str) or item != item for item in array.flat)  # noqa: PLR0124
+    if gaps and str in kinds:
         return np.array([item if isinstance(item, str) else "" for item in array.flat]).reshape(array.shape)
     raise errors.bad_dtype(name, f"object ({', '.join(sorted(kind.__name__ for kind in kinds))})")
 
@@ -251,4 +266,5 @@ def _weights(weights: Any, count: int) -> NDArray[np.float64]:
         raise errors.bad_value(
             "sample weights", f"{count} finite numbers ≥ 0, not all zero", f"shape {array.shape}, dtype {array.dtype}"
         )
-    return array
+    # Their scale means nothing, but a new observation counts 1 among the atoms: so shall these on average.
+    return np.asarray(array / array[array > 0].mean())

@@ -3,7 +3,8 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -55,17 +56,28 @@ class Affine(Scaling):
 
     def __init__(self, offset: Tensor, scale: Tensor, clip: float = math.inf, root: bool = False) -> None:
         super().__init__()
-        self.register_buffer("offset", offset)
-        self.register_buffer("scale", scale)
+        self.register_buffer("offset", offset.double())
+        self.register_buffer("scale", scale.double())
         self.clip = clip
         self.root = root
 
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "Affine":
+        """Moves, but stays in double precision: an offset like a time stamp has more digits than float32."""
+
+        def moved(tensor: Tensor) -> Tensor:
+            there: Tensor = fn(tensor)
+            return there if there.device.type == "mps" else tensor.to(there.device)
+
+        return cast("Affine", super()._apply(moved, recurse))  # type: ignore[no-untyped-call]
+
     def forward(self, rows: Shaped[Tensor, "n *event"], dtype: torch.dtype) -> Shaped[Tensor, "n *event"]:
         """Scaled and clipped."""
-        values = rows.to(dtype)
+        # Centred in their own precision, then rounded. Bytes and the like need no more than the model's.
+        values = rows if rows.dtype in (torch.float64, torch.int64) else rows.to(dtype)
         if self.root:
             values = values.clamp_min(0).sqrt()
-        scaled = (values - self.offset) / self.scale
+        wide = torch.promote_types(values.dtype, dtype)
+        scaled = ((values - self.offset.to(wide)) / self.scale.to(wide)).to(dtype)
         return scaled if math.isinf(self.clip) else scaled.clamp(-self.clip, self.clip)
 
     def extra_repr(self) -> str:
@@ -114,10 +126,11 @@ def _affine(factor: str, rows: NDArray[Any], name: str) -> Scaling:
     axis = 0 if values.ndim <= 2 else None
     if name == "robust":
         low, offset, high = np.percentile(values, [25, 50, 75], axis=axis)
-        scale = (high - low) / 1.349
+        # More than half the values equal (sparse data): the quartiles say nothing, the spread does.
+        scale = np.where(high > low, (high - low) / 1.349, values.std(axis=axis, dtype=np.float64))
     else:
         offset, scale = values.mean(axis=axis, dtype=np.float64), values.std(axis=axis, dtype=np.float64)
-    constant = scale <= 1e-12 * (1.0 + np.abs(offset))
+    constant = np.asarray(values.max(axis=axis) == values.min(axis=axis))
     if constant.any():
         warnings.warn(errors.constant_channels(factor, np.flatnonzero(np.atleast_1d(constant))), stacklevel=2)
     scale = np.where(constant, 1.0, scale)

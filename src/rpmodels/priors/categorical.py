@@ -1,7 +1,7 @@
 """One discrete latent per site: p(z = k) = π_k. Conditioning is a softmax (peer supervision, A14)."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from rpmodels import errors
@@ -70,6 +70,15 @@ class CategoricalPrior(Prior):
         log_weights = self.simplex.log_weights()
         return IndependentSites(self.family, log_weights, log_weights.new_zeros(1), potentials, sites)
 
+    @property
+    def couples_sites(self) -> bool:
+        """Sites are independent."""
+        return False
+
+    def sample(self, sites: Sites, generator: torch.Generator) -> Int[Tensor, "N T"]:
+        """States by their (mean) probabilities."""
+        return self.family.sample(self.probabilities.log().expand(*sites.exists.shape, -1), generator)
+
     def update(self, posterior: Posterior, weights: Float[Tensor, "N"], fraction: float) -> None:
         """π from the expected counts Σ_n w_n Σ_t q_nt(k) over sites that exist."""
         assert isinstance(posterior, IndependentSites)
@@ -89,7 +98,7 @@ def _uniform(n_states: int) -> Float[Tensor, "1 K"]:
 
 def _checked(probabilities: Float[Tensor, "K"]) -> Float[Tensor, "K"]:
     total = float(probabilities.sum())
-    if bool((probabilities <= 0).any()) or abs(total - 1.0) > 1e-3:
+    if not bool((probabilities > 0).all()) or abs(total - 1.0) > 1e-3:
         raise errors.bad_value(
             "prior probabilities", "positive numbers that sum to 1", f"{probabilities.tolist()} (sum {total:.4g})"
         )

@@ -57,6 +57,15 @@ class Prior(nn.Module, ABC):
     def condition(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> Posterior:
         """q(Z) ∝ p(Z) exp(Σ_t potentials_t·t(z_t)); sites that do not exist are ignored."""
 
+    @property
+    @abstractmethod
+    def couples_sites(self) -> bool:
+        """Whether the sites of an observation depend on each other: else one factor alone teaches nothing."""
+
+    @abstractmethod
+    def sample(self, sites: Sites, generator: torch.Generator) -> Shaped[Tensor, "N T *z"]:
+        """Draws of Z; under variational Bayes, with the mean of the parameters."""
+
     @abstractmethod
     def update(self, posterior: Posterior, weights: Float[Tensor, "N"], fraction: float) -> None:
         """The closed-form part of the M-step, from a batch that is this fraction of the data."""

@@ -62,10 +62,12 @@ class LearnedSimplex(Simplex):
     """Maximum-likelihood probabilities: the M-step is the normalised expected count."""
 
     log_pi: Tensor
+    count: Tensor
 
     def __init__(self, probabilities: Float[Tensor, "R K"]) -> None:
         super().__init__()
         self.register_buffer("log_pi", _safe_log(probabilities))
+        self.register_buffer("count", torch.zeros_like(probabilities))
 
     def log_weights(self) -> Float[Tensor, "R K"]:
         """log π."""
@@ -76,10 +78,16 @@ class LearnedSimplex(Simplex):
         return self.log_pi.exp()
 
     def update(self, counts: Float[Tensor, "R K"], fraction: float) -> None:
-        """π ← (1 − fraction) π + fraction · counts/Σ counts; the whole EM update when the batch is the data."""
-        total = counts.sum(-1, keepdim=True)
-        target = torch.where(total > 0, counts / total.clamp_min(1e-30), self.probabilities())
-        self.log_pi.copy_(_safe_log((1 - fraction) * self.probabilities() + fraction * target))
+        """Running counts c ← (1 − fraction) c + counts, π = c/Σc; the whole EM update when the batch is the data.
+
+        Counts, not proportions, are averaged: batches of short and of long trials then weigh as they should.
+        """
+        if not bool(self.count.any()):  # as if all the data had so far agreed with where π starts
+            self.count.copy_(self.probabilities() * counts.sum(-1, keepdim=True) / fraction)
+        self.count.copy_((1 - fraction) * self.count + counts)
+        total = self.count.sum(-1, keepdim=True)
+        updated = torch.where(total > 0, self.count / total.clamp_min(1e-30), self.probabilities())
+        self.log_pi.copy_(_safe_log(updated))
 
     def kl(self) -> Float[Tensor, ""]:
         """Zero: a point estimate."""

@@ -48,7 +48,9 @@ class RecognitionFactor(nn.Module):
 
     def check(self, name: str, spec: FactorSpec, family: Family, like: Tensor) -> None:
         """Try the network on two rows before any work is done; say what it gave and what it should give."""
-        rows = torch.zeros(2, *spec.event_shape, dtype=torch.int64 if spec.is_label else like.dtype)
+        rows = torch.zeros(2, *spec.event_shape, dtype=like.dtype)
+        if spec.vocabulary is not None:  # the largest code, to see whether the table reaches it
+            rows = torch.full((2,), max(0, len(spec.vocabulary) - 1))
         expected = (2, family.raw_size)
         training = self.training
         self.eval()

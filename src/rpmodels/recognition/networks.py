@@ -77,10 +77,11 @@ class LookupTable(nn.Embedding):
 
 
 def reinitialise(network: nn.Module) -> None:
-    """Fresh weights wherever a layer knows how to draw them (restarts, clones)."""
+    """Fresh weights wherever a layer knows how to draw them; frozen layers (a pretrained body) stay as they are."""
     for module in network.modules():
         reset = getattr(module, "reset_parameters", None)
-        if callable(reset):
+        own = list(module.parameters(recurse=False))
+        if callable(reset) and (not own or any(parameter.requires_grad for parameter in own)):
             reset()
 
 
