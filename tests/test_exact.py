@@ -11,6 +11,7 @@ from registry import HEADS, POLICIES, PRIORS, log_w, tiny_data, tiny_model
 from rpmodels.carriers import Batch
 from rpmodels.learning.seeding import seeded
 from rpmodels.learning.train import RPMObjective
+from rpmodels.mixtures import Exact
 from rpmodels.priors import CategoricalPrior
 
 priors = pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
@@ -27,8 +28,8 @@ def grid(data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def probabilities(model: rp.RPM) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
     """p(k), f_j(k|x_n), F_j(k), computed here from the atoms and nothing else."""
-    f = [torch.softmax(model.atoms_of(n).g[0] + model.atoms_of(n).reference, -1) for n in model.names]
-    counts = [model.atoms_of(n).log_count[0].exp() for n in model.names]
+    f = [torch.softmax(model.fitted.atoms(n).g[0] + model.fitted.atoms(n).reference, -1) for n in model.names]
+    counts = [model.fitted.atoms(n).log_count[0].exp() for n in model.names]
     mixtures = [(c[:, None] * each).sum(0) / c.sum() for c, each in zip(counts, f, strict=True)]
     return model.prior.probabilities, f, mixtures
 
@@ -70,7 +71,8 @@ def test_free_energy_is_the_log_likelihood_and_q_the_posterior(prior, head):
 def test_free_energy_is_below_the_log_likelihood_for_any_other_q(head):
     model, observations = tiny_model(PRIORS["fixed"](), tiny_data(), head=head)
     (inferred,) = model.infer(observations, own=False)
-    batch, mixtures = inferred.batch, model.mixtures()
+    batch = inferred.batch
+    mixtures = {name: Exact().summarise(model.fitted.atoms(name)) for name in model.names}
     factors = model.recognise(batch)
     for seed in range(5):
         noise = torch.randn(5, 1, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
@@ -307,7 +309,7 @@ def test_conditional_weights_impute_and_sample_agree_with_enumeration():
     c = torch.arange(1.0, 7.0, dtype=torch.float64) / 21
     given = c[:, None] * f[1] / mixtures[1]
     states = torch.arange(3)[:, None]
-    torch.testing.assert_close(model.conditional_weights("x1", states)[:, 0], given.T, rtol=0, atol=1e-12)
+    torch.testing.assert_close(model.fitted.conditional_weights("x1", states)[:, 0], given.T, rtol=0, atol=1e-12)
     # Σ_k p(k | x0) p(x1 = m | k), with x0 new (its own atom added; weights have mean 1, so they sum to 6).
     own = (6 * mixtures[0] + f[0]) / 7
     posterior = p * f[0] / own
@@ -373,7 +375,7 @@ def test_sites_without_atoms_have_no_conditional_weights():
     presence = {"x0": np.ones((5, 3), bool), "x1": np.ones((5, 3), bool)}
     presence["x0"][:, 1] = False
     model, observations = tiny_model(PRIORS["uniform"](), data, presence=presence)
-    weights = model.conditional_weights("x0", torch.zeros(1, 3, dtype=torch.int64))[0]
+    weights = model.fitted.conditional_weights("x0", torch.zeros(1, 3, dtype=torch.int64))[0]
     assert weights.sum(-1).tolist() == [pytest.approx(1), 0, pytest.approx(1)]
     _, drawn = model.sample(4, torch.Generator().manual_seed(0))
     assert (drawn["x0"][:, 1] == -1).all()

@@ -1,17 +1,18 @@
 """RPM = prior + recognition factors + E-step + ⟨log F⟩ (eq 2), and everything one asks of a fitted one."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from rpmodels import errors
 from rpmodels.carriers import Batch, Factor, Factors, Sites, TrialTable
 from rpmodels.families import FiniteSupport
+from rpmodels.fitted import FittedMixtures, joined
 from rpmodels.free_energy import FreeEnergy, fit_ceiling, free_energy
 from rpmodels.inference import EStep, ExactEStep
 from rpmodels.mixtures import AtomMixture, AtomPolicy, Exact, ExpectedLogMixture, Mixture, PerSite
@@ -29,20 +30,6 @@ class Inferred:
     batch: Batch
     posterior: Posterior
     energy: FreeEnergy
-
-
-class FittedAtoms(nn.Module):
-    """The atoms of one F_j: natural parameters, never raw data. Part of the fitted model and of its file."""
-
-    reference: Tensor
-    g: Tensor
-    log_count: Tensor
-
-    def __init__(self, mixture: AtomMixture) -> None:
-        super().__init__()
-        self.register_buffer("reference", mixture.reference.detach())
-        self.register_buffer("g", mixture.g.detach())
-        self.register_buffer("log_count", mixture.log_count.detach())
 
 
 class RPM(nn.Module):
@@ -95,18 +82,12 @@ class RPM(nn.Module):
         )
         self._scaling = scaling
         self.rows = TrialTable()
-        self.fitted_atoms = nn.ModuleList()
+        self.fitted = FittedMixtures({}, 0.0)
         self.specs: dict[str, FactorSpec] = {}
-        self.n_observations = 0.0
         self.register_buffer("times", torch.zeros(1, 1))
-        self._mixtures: dict[str, Mixture] | None = None
         self.to(dtype)
 
     # ---- set-up -----------------------------------------------------------------------------
-
-    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "RPM":
-        self._mixtures = None  # summaries of the atoms follow them to another device or precision
-        return cast("RPM", super()._apply(fn, recurse))  # type: ignore[no-untyped-call]
 
     @property
     def dtype(self) -> torch.dtype:
@@ -215,51 +196,38 @@ class RPM(nn.Module):
         collected: dict[str, list[Factor]] = {name: [] for name in self.names}
         for _, factors in self.recognised(observations):
             for name, factor in factors.items():
-                collected[name].append(_padded(factor, observations.n_sites))
+                collected[name].append(factor)
         weights = torch.as_tensor(observations.weights, dtype=self.dtype, device=self.device)
-        self.times = torch.tensor(np.array(observations.times[:1]), dtype=self.dtype, device=self.device)
+        longest = int(observations.exists.sum(1).argmax())
+        times = np.array(observations.times[longest : longest + 1])
+        self.times = torch.tensor(times, dtype=self.dtype, device=self.device)
         reference = self.reference(Sites(self.times, torch.ones_like(self.times, dtype=torch.bool)))
-        self.fitted_atoms = nn.ModuleList(
-            FittedAtoms(self.atoms.collect(self.prior.family, reference, _joined(parts), weights))
-            for parts in collected.values()
-        )
-        self.n_observations = float(weights.sum())
-        self._mixtures = None
-
-    def atoms_of(self, name: str) -> AtomMixture:
-        """The atoms of a fitted F_j."""
-        if not len(self.fitted_atoms):
-            raise errors.not_fitted("This RPM")
-        stored = cast(FittedAtoms, self.fitted_atoms[self._position(name)])
-        return AtomMixture(self.prior.family, stored.reference, self.atoms.shared, stored.g, stored.log_count)
-
-    @torch.no_grad()
-    def mixtures(self) -> dict[str, Mixture]:
-        """Every fitted F_j, in the form that the approximation reads."""
-        if self._mixtures is None:
-            summarise = self.expected_log_mixture.summarise
-            self._mixtures = {name: summarise(self.atoms_of(name)) for name in self.names}
-        return self._mixtures
+        atoms = {
+            name: self.atoms.collect(self.prior.family, reference, joined(parts, observations.n_sites), weights)
+            for name, parts in collected.items()
+        }
+        self.fitted = FittedMixtures(atoms, float(weights.sum()))
 
     def infer(self, observations: Observations, own: bool = True) -> Iterator[Inferred]:
         """Posterior and free energy batch by batch; each observation against the training atoms plus itself.
 
         `own=False` is for the training observations themselves, which are among the atoms already.
         """
-        mixtures = self.mixtures()
+        summarise = self.expected_log_mixture.summarise
+        mixtures = {name: self.fitted.summary(name, summarise) for name in self.names}
         rows = self._fresh_rows(observations) if own else self.rows
         for batch, factors in self.recognised(observations):
             with torch.no_grad():
                 reference = self.reference(batch.sites)
                 bound = {name: _bound(mixtures[name], factor, reference, own) for name, factor in factors.items()}
                 count = torch.ones_like(batch.weights) if own else batch.weights
-                inferred = self._inferred(batch, factors, bound, rows, count, self.n_observations)
+                inferred = self._inferred(batch, factors, bound, rows, count, self.fitted.n_observations)
             yield inferred
 
     @torch.no_grad()
     def fit_ceiling(self, observations: Observations) -> float:
         """The highest mean score that any fit of these training observations can have."""
-        log_totals = {name: self.atoms_of(name).log_total.cpu() for name in self.names}
+        log_totals = {name: self.fitted.atoms(name).log_total.cpu() for name in self.names}
         present = {name: torch.as_tensor(observations.present[name]) for name in self.names}
         weights = torch.as_tensor(observations.weights)
         family = self.prior.family
@@ -283,21 +251,6 @@ class RPM(nn.Module):
     # ---- the implied generative side ---------------------------------------------------------
 
     @torch.no_grad()
-    def conditional_weights(self, name: str, z: Shaped[Tensor, "n T *z"]) -> Float[Tensor, "n T A"]:
-        """p(x_j = atom m | z) = c_m f_j(z|x_m) / Σ c f_j: the implied generative conditional on the atoms.
-
-        All zero at a site where training saw nothing of the factor.
-        """
-        t = self.prior.family.statistic(z).to(self.dtype)
-        fitted = self.atoms_of(name)
-        atoms = fitted.at_sites(t.shape[1], fitted.reference[: t.shape[1]])
-        eta = atoms.reference[:, None] + atoms.g
-        # [n, T, A] = t · η_m − Φ(η_m) + log c_m
-        products = torch.einsum("ntd,tad->nta", t, eta.expand(t.shape[1], -1, -1))
-        scores = products - self.prior.family.log_normaliser(eta) + atoms.log_count
-        return torch.softmax(scores, -1).nan_to_num(0.0)
-
-    @torch.no_grad()
     def impute(self, observations: Observations, name: str) -> Float[Tensor, "N T A"]:
         """p(x_j = atom m | the other factors): ⟨p(x_j = m | z)⟩ under the posterior without factor j."""
         self._position(name)
@@ -305,11 +258,11 @@ class RPM(nn.Module):
         if not isinstance(family, FiniteSupport):
             raise errors.needs_finite_support("imputation", type(family).__name__)
         hidden = {**observations.present, name: np.zeros_like(observations.present[name])}
-        others = Observations(**{**vars(observations), "present": hidden})
         states = family.values().to(self.device)
-        table = self.conditional_weights(name, states[:, None].expand(-1, observations.n_sites, *states.shape[1:]))
+        every = states[:, None].expand(-1, observations.n_sites, *states.shape[1:])
+        table = self.fitted.conditional_weights(name, every)
         results = []
-        for inferred in self.infer(others):
+        for inferred in self.infer(replace(observations, present=hidden)):
             probabilities = family.log_probabilities(inferred.posterior.eta).exp()
             length = probabilities.shape[1]
             weights = torch.einsum("ntk,kta->nta", probabilities, table[:, :length])
@@ -324,18 +277,9 @@ class RPM(nn.Module):
 
         The sites are those of the training data unless given; −1 stands where a factor has no atoms.
         """
-        if not len(self.fitted_atoms):
-            raise errors.not_fitted("This RPM")
         times = self.times.expand(n, -1)
         z = self.prior.sample(sites or Sites(times, torch.ones_like(times, dtype=torch.bool)), generator)
-        drawn = {}
-        for name in self.names:
-            weights = self.conditional_weights(name, z)
-            nothing = weights.sum(-1) == 0
-            flat = torch.where(nothing[..., None], torch.ones_like(weights), weights).flatten(0, -2)
-            picked = torch.multinomial(flat, 1, generator=generator).reshape(nothing.shape)
-            drawn[name] = torch.where(nothing, -1, picked)
-        return z, drawn
+        return z, {name: self.fitted.draw(name, z, generator) for name in self.names}
 
 
 def _one_atom(prior: Prior) -> AtomMixture:
@@ -348,13 +292,3 @@ def _one_atom(prior: Prior) -> AtomMixture:
 def _bound(mixture: Mixture, factor: Factor, reference: Float[Tensor, "S D"], own: bool) -> Mixture:
     """A fitted mixture for these sites, with their own atoms unless they are among its atoms already."""
     return mixture.with_own(factor, reference) if own else mixture.at_sites(factor.g.shape[1], reference)
-
-
-def _padded(factor: Factor, sites: int) -> Factor:
-    missing = sites - factor.present.shape[1]
-    pad = nn.functional.pad
-    return Factor(pad(factor.g, (0, 0, 0, missing)), pad(factor.present, (0, missing)))
-
-
-def _joined(parts: list[Factor]) -> Factor:
-    return Factor(torch.cat([part.g for part in parts]), torch.cat([part.present for part in parts]))

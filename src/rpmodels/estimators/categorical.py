@@ -193,7 +193,7 @@ class RPCategorical(RPMEstimator):
         """p(x_j = training row m | z = k): (K, N), the implied generative conditional on the atoms."""
         model = self._fitted()
         states = torch.arange(self.n_states, device=model.device)
-        return np.asarray(model.conditional_weights(factor, states[:, None])[:, 0].cpu().numpy())
+        return np.asarray(model.fitted.conditional_weights(factor, states[:, None])[:, 0].cpu().numpy())
 
     def impute(self, X: Any, factor: str, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
         """p(x_j = training row m | the other factors): (N, N_training) weights over the rows of `factor`."""
