@@ -13,7 +13,7 @@ TERMS = ("free_energy", "prior", "recognition", "mixture")
 
 def learning_curve(history: Mapping[str, NDArray[Any]], ceiling: float | None = None, ax: Axes | None = None) -> Axes:
     """Free energy and its named terms against the step, with the ceiling."""
-    axes = ax or plt.subplots(figsize=(5, 3.2), layout="constrained")[1]
+    axes = ax or plt.subplots(figsize=(6, 3.2), layout="constrained")[1]
     for name in TERMS:
         if name in history:
             bold = name == "free_energy"
@@ -21,7 +21,7 @@ def learning_curve(history: Mapping[str, NDArray[Any]], ceiling: float | None = 
     if ceiling is not None:
         axes.axhline(ceiling, color="0.5", ls=":", label="ceiling")
     axes.set(xlabel="step", ylabel="nats per observation")
-    axes.legend(frameon=False, fontsize="small")
+    axes.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return axes
 
 
