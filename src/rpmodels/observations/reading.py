@@ -57,7 +57,8 @@ def read(
     for name, spec in (known or {}).items():
         if name not in named:
             specs[name] = spec
-            values[name] = np.zeros((*exists.shape, *spec.event_shape), np.int64 if spec.is_label else np.float32)
+            nothing = np.zeros((), np.int64 if spec.is_label else np.float32)
+            values[name] = np.broadcast_to(nothing, (*exists.shape, *spec.event_shape))  # takes no memory
             present[name] = np.zeros(exists.shape, bool)
     order = list(known or named)
     return Observations(
