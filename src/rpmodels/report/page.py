@@ -14,7 +14,8 @@ _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; padding: 1rem; max-width: 60rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; } th, td { padding: .3rem .6rem; text-align: right; white-space: nowrap; }
+table { border-collapse: collapse; width: 100%; }
+th, td { padding: .3rem .6rem; text-align: right; white-space: nowrap; }
 th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: left; }
 tr { border-bottom: 1px solid var(--line); } img { max-width: 100%; height: auto; background: white; }
 pre { overflow-x: auto; padding: .8rem; border: 1px solid var(--line); } .note { opacity: .75; }
