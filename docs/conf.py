@@ -7,7 +7,7 @@ copyright = "2026, the rpmodels developers"
 version = release = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "results/*/table.md"]
 html_theme = "furo"
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
