@@ -28,3 +28,13 @@ def test_ci_runs_exactly_the_readme_command():
     assert "make test" in text
     commands = [line for line in script.splitlines() if line and not line.startswith(("#", "set ", "cd "))]
     assert commands == ["make test"]
+
+
+def test_what_the_readme_links_to_is_in_the_repository():
+    """Linked files exist and git does not ignore them: an ignored one is missing from every clone."""
+    linked = [README.parent / target for target in re.findall(r"\]\(([^)#:]+)\)", README.read_text())]
+    assert len(linked) > 5
+    assert [path for path in linked if not path.exists()] == []
+    ignored = subprocess.run(["git", "check-ignore", *map(str, linked)], cwd=README.parent,
+                             capture_output=True, text=True, check=False)  # fmt: skip
+    assert ignored.stdout == ""
