@@ -8,10 +8,10 @@ import torch
 
 import rpmodels as rp
 from rpmodels.families import Categorical, DiagonalGaussian, Family, FullGaussian
-from rpmodels.learning.seeding import seeded
 from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
 from rpmodels.priors import CategoricalPrior, Prior
 from rpmodels.recognition import AbsoluteHead, Head, RelativeHead
+from rpmodels.seeding import seeded
 
 FAMILIES: dict[str, Family] = {
     "categorical": Categorical(4),

@@ -9,10 +9,10 @@ import torch
 import rpmodels as rp
 from registry import HEADS, POLICIES, PRIORS, log_w, tiny_data, tiny_model
 from rpmodels.carriers import Batch
-from rpmodels.learning.seeding import seeded
 from rpmodels.learning.train import RPMObjective
 from rpmodels.mixtures import Exact
 from rpmodels.priors import CategoricalPrior
+from rpmodels.seeding import seeded
 
 priors = pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
 heads = pytest.mark.parametrize("head", HEADS)

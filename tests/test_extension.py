@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 import rpmodels as rp
+from rpmodels.carriers import owned_rows
 from rpmodels.families import Categorical, Family, FiniteSupport, Samplable
 from rpmodels.inference import EStep, ExactEStep
 from rpmodels.learning import train
@@ -92,9 +93,6 @@ class Sampled(ExpectedLogMixture):
     def summarise(self, atoms):
         return Exact().summarise(atoms)
 
-    def initial_rows(self, n_trials, n_sites, family):
-        return {}
-
     def __call__(self, eta_q, mixture, rows):
         assert isinstance(mixture, TableMixture)
         probabilities = mixture.family.mean(eta_q)
@@ -108,14 +106,17 @@ class Sampled(ExpectedLogMixture):
 class FreePotentials(EStep):
     """q from potentials that are parameters, one row per trial."""
 
-    def check(self, family, mixture):
+    def check(self, prior, mixture, relative):
         pass
 
-    def initial_rows(self, n_trials, n_sites, family):
-        return {"potentials": torch.zeros(n_trials, n_sites, family.natural_size)}
+    def initial_rows(self, prior, sites, potentials):
+        return {"potentials": torch.zeros_like(potentials())}
+
+    def settled(self):
+        return ExactEStep()
 
     def __call__(self, prior, sites, factors, mixtures, approximation, rows):
-        return prior.condition(rows["potentials"], sites)
+        return prior.condition(owned_rows(rows, "")["potentials"], sites)
 
 
 def toy_data():
@@ -166,7 +167,7 @@ def test_a_new_e_step_with_rows_of_its_own_reaches_the_exact_bound():
         optimiser.zero_grad()
         (-free.evaluate(batch, 300.0).energy.total.sum()).backward()
         optimiser.step()
-    assert list(free.rows) == ["potentials"]
+    assert [name[1:] for name in free.rows] == ["potentials"]
     gap = exact.evaluate(batch, 300.0).energy.total - free.evaluate(batch, 300.0).energy.total
     assert (gap > -1e-5).all()
     assert gap.max() < 1e-3

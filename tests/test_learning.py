@@ -13,10 +13,10 @@ from rpmodels.learning import AsGiven, KMeansStart, RandomStart, Run, SplitMerge
 from rpmodels.learning.batches import Minibatches, divide
 from rpmodels.learning.consumers import Plateau
 from rpmodels.learning.loop import State
-from rpmodels.learning.seeding import seeded, spawn
 from rpmodels.learning.teaching import teach
 from rpmodels.priors import CategoricalPrior, LearnedSimplex
 from rpmodels.recognition import reinitialise
+from rpmodels.seeding import seeded, spawn
 
 
 def clusters(n=200, k=3, n_factors=2, seed=0, spread=0.4):

@@ -11,6 +11,7 @@ from rpmodels.families import Categorical, DiagonalGaussian
 from rpmodels.inference import ExactEStep
 from rpmodels.mixtures import AtomMixture, Exact, Kind, PerSite, Pooled, reduce
 from rpmodels.mixtures.mixture import tabulate
+from rpmodels.priors import CategoricalPrior, GaussianPrior
 
 DOUBLE = torch.float64
 
@@ -97,14 +98,15 @@ def test_atom_mixture_keeps_its_atoms_and_adds_own():
 def test_exact_parts_refuse_continuous_latents_when_built(name):
     family = FAMILIES[name]
     atoms = AtomMixture(family, random_eta(family, 1), True, random_eta(family, 1, 2), torch.zeros(1, 2, dtype=DOUBLE))
+    prior = CategoricalPrior.uniform(4) if isinstance(family, Categorical) else GaussianPrior(family)
     if isinstance(family, Categorical):
         Exact().check(family)
         with pytest.raises(BuildError, match="keeps AtomMixture"):
-            ExactEStep().check(family, atoms)
-        ExactEStep().check(family, tabulate(atoms))
+            ExactEStep().check(prior, atoms, True)
+        ExactEStep().check(prior, tabulate(atoms), True)
         assert Exact().kind is Kind.EXACT
         return
     with pytest.raises(BuildError, match=f"{type(family).__name__} has infinitely many"):
         Exact().check(family)
     with pytest.raises(BuildError, match=f"{type(family).__name__} has infinitely many"):
-        ExactEStep().check(family, atoms)
+        ExactEStep().check(prior, atoms, True)

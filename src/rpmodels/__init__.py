@@ -6,13 +6,15 @@ neural recognition networks and no decoder.
 
 from rpmodels import datasets, families, inference, metrics, mixtures, priors, recognition
 from rpmodels.errors import RPModelsError, RPModelsWarning
-from rpmodels.estimators import RPCategorical
+from rpmodels.estimators import RPFA, RPGPFA, RPCategorical
 from rpmodels.learning import Training, train
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, read
 from rpmodels.versions import __version__, show_versions
 
 __all__ = [
+    "RPFA",
+    "RPGPFA",
     "RPM",
     "Observations",
     "RPCategorical",

@@ -4,8 +4,11 @@ Padding lives in `Sites`, missingness in `Factor`; no function takes a bare mask
 Axes: N observations (trials), T sites (times, patches), D the flat natural parameter.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -14,16 +17,21 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Sites:
-    """Where the latents are: the time of each site, and whether it exists or only pads."""
+    """Where the latents are: the time of each site (in double precision), and whether it exists or only pads."""
 
     times: Float[Tensor, "N T"]
     exists: Bool[Tensor, "N T"]
 
+    @cached_property
+    def complete(self) -> bool:
+        """Whether nothing pads."""
+        return bool(self.exists.all())
+
     @staticmethod
-    def single(n: int, dtype: torch.dtype = torch.float32, device: torch.device | None = None) -> "Sites":
+    def single(n: int, device: torch.device | None = None) -> "Sites":
         """One site per observation: the iid case."""
         return Sites(
-            torch.zeros(n, 1, dtype=dtype, device=device),
+            torch.zeros(n, 1, dtype=torch.float64, device=device),
             torch.ones(n, 1, dtype=torch.bool, device=device),
         )
 
@@ -44,16 +52,84 @@ class Batch:
         return int(self.index.shape[0])
 
 
+def kept_double(move: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """For `nn.Module._apply`: buffers move with the module but stay in double precision.
+
+    Time stamps and offsets have more digits than float32. (MPS has no double: there they are what they can be.)
+    """
+
+    def moved(tensor: Tensor) -> Tensor:
+        there = move(tensor)
+        return there if there.device.type == "mps" else tensor.to(there.device)
+
+    return moved
+
+
+class Times(nn.Module):
+    """Times as a model keeps them: in double precision."""
+
+    values: Tensor
+
+    def __init__(self, values: Float[Tensor, "*any"]) -> None:
+        super().__init__()
+        self.register_buffer("values", values.double())
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "Times":
+        return cast("Times", super()._apply(kept_double(fn), recurse))  # type: ignore[no-untyped-call]
+
+
+class Targets(ABC):
+    """Which latents a factor speaks of: in (5) its KL divergences range over these alone."""
+
+    @abstractmethod
+    def natural(self, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b d"]:
+        """η of the targets' marginal, from that of all latents."""
+
+    @abstractmethod
+    def mean(self, mu: Float[Tensor, "*b D"]) -> Float[Tensor, "*b d"]:
+        """μ of the targets' marginal."""
+
+    @abstractmethod
+    def embed(self, g: Float[Tensor, "*b d"]) -> Float[Tensor, "*b D"]:
+        """A potential on the targets as one on all latents: zero elsewhere."""
+
+
+class AllLatents(Targets):
+    """Every latent: nothing to do."""
+
+    def natural(self, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b D"]:
+        """Itself."""
+        return eta
+
+    def mean(self, mu: Float[Tensor, "*b D"]) -> Float[Tensor, "*b D"]:
+        """Itself."""
+        return mu
+
+    def embed(self, g: Float[Tensor, "*b D"]) -> Float[Tensor, "*b D"]:
+        """Itself."""
+        return g
+
+
 @dataclass(frozen=True)
 class Factor:
     """One recognition factor over a batch: f_j(z|x) has natural parameter reference + g; g = 0 where absent."""
 
     g: Float[Tensor, "N T D"]
     present: Bool[Tensor, "N T"]
+    targets: Targets = field(default_factory=AllLatents)
+
+    def known(self) -> Float[Tensor, "N T D"]:
+        """g where the factor is present, zero elsewhere."""
+        return self.g if self.complete else torch.where(self.present[..., None], self.g, 0.0)
 
     def masked(self, values: Float[Tensor, "N T"]) -> Float[Tensor, "N T"]:
         """`values` where the factor is present, zero elsewhere (a missing factor drops its whole ratio)."""
-        return torch.where(self.present, values, torch.zeros_like(values))
+        return values if self.complete else torch.where(self.present, values, 0.0)
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether nothing is missing."""
+        return bool(self.present.all())
 
 
 Factors = Mapping[str, Factor]
@@ -62,9 +138,20 @@ Factors = Mapping[str, Factor]
 Rows = Mapping[str, Tensor]
 """Per-trial rows of a batch, first axis N; empty for stateless parts."""
 
+OWNER = "\N{SYMBOL FOR UNIT SEPARATOR}"
+"""Between the owner of a row (a factor, or none for the E-step) and its name."""
+
+
+def owned_rows(rows: Rows, owner: str) -> dict[str, Tensor]:
+    """The rows that belong to one factor; the E-step's own have the empty owner."""
+    prefix = owner + OWNER
+    return {name.removeprefix(prefix): values for name, values in rows.items() if name.startswith(prefix)}
+
 
 class TrialTable(nn.Module):
     """Per-trial parameters (free potentials, free auxiliaries), one row per training observation.
+
+    Rows may be as long as the longest trial; a batch of shorter ones gets them cut to its sites.
 
     Owned by the model while it trains, part of checkpoints, never of model files; new data get fresh rows.
     """

@@ -205,6 +205,47 @@ def never_overlaps(name: str, others: Sequence[str]) -> InputError:
     )
 
 
+def irregular_per_time(trial: int, time: object) -> InputError:
+    """Per-time atoms without a common grid."""
+    return InputError(
+        f"One mixture per time (atoms='per_time') needs trials on one grid of times, and trial {trial} has its own "
+        f"(first at {time}). Use atoms='pooled', or bin the trials on a common grid."
+    )
+
+
+def unseen_times(count: int, first: object) -> InputError:
+    """Per-time atoms at times that training never saw."""
+    return InputError(
+        f"One mixture per time (atoms='per_time') knows the times of the training trials only: {count} time(s) of "
+        f"these data were never seen, first {first}. Fit with atoms='pooled' to use any times."
+    )
+
+
+def too_many_inducing(wanted: int, available: int) -> RPModelsWarning:
+    """Warning: M > number of times."""
+    return RPModelsWarning(
+        f"n_inducing = {wanted} is more than the {available} distinct times there are: {available} are used, which "
+        "makes the Gaussian process exact."
+    )
+
+
+def lonely_sites(count: int, first: object) -> RPModelsWarning:
+    """Warning: times with one trial only."""
+    return RPModelsWarning(
+        f"{count} time point(s), the first at {first}, have one trial only: with one mixture per time f/F = 1 there, "
+        "and they teach nothing. Use atoms='pooled'."
+    )
+
+
+def looks_smoothed(name: str, ratio: float) -> RPModelsWarning:
+    """Warning: neighbouring bins share their noise."""
+    return RPModelsWarning(
+        f"Factor '{name}' looks smoothed: its second differences are {ratio:.2f} of its first (unsmoothed noise: about "
+        "3, in squares). Neighbouring bins then share their noise, which the latents will explain. Hand in counts or "
+        "unsmoothed, non-overlapping bins if you have them."
+    )
+
+
 def constant_channels(factor: str, channels: Iterable[Any]) -> RPModelsWarning:
     """Warning: no variance."""
     listed = [int(channel) for channel in channels]
@@ -266,6 +307,103 @@ def needs_finite_support(what: str, family: str) -> BuildError:
     )
 
 
+def needs_continuous(what: str, family: str) -> BuildError:
+    """A continuous approximation with a discrete latent."""
+    return BuildError(
+        f"{what[0].upper()}{what[1:]} is for continuous latents, and {family} is not one. For discrete latents choose "
+        "expected_log_mixture=Exact()."
+    )
+
+
+def needs_statistic_covariance(what: str, family: str) -> BuildError:
+    """V_q is wanted and not there."""
+    return BuildError(
+        f"{what[0].upper()}{what[1:]} needs the covariance of the family's statistic, and {family} does not have it. "
+        "Choose another expected_log_mixture."
+    )
+
+
+def needs_reparametrisation(what: str, family: str) -> BuildError:
+    """Draws that can be differentiated are wanted."""
+    return BuildError(
+        f"{what} needs draws that are differentiable in the natural parameters, and {family} has none. Choose another "
+        "expected_log_mixture."
+    )
+
+
+def too_many_latents(what: str, most: int, got: int) -> BuildError:
+    """A grid in too many dimensions."""
+    return BuildError(
+        f"{what} takes at most {most} latent dimension(s) per factor, got {got}. Choose 'interior', 'second_order' or "
+        "'monte_carlo'."
+    )
+
+
+def grid_too_fine(points: int, most: int) -> RPModelsWarning:
+    """Warning: quadrature capped."""
+    return RPModelsWarning(
+        f"The shared grid would need {points} points to resolve the sharpest posterior; {most} are used, and ⟨log F⟩ "
+        "is less exact. Try expected_log_mixture='interior', or Gauss–Hermite nodes."
+    )
+
+
+def wrong_batch_shape(what: str, latents: int, got: tuple[int, ...]) -> BuildError:
+    """A kernel or mean function for another number of latents."""
+    return BuildError(
+        f"The {what} has batch shape {got}: expected () (the same for all latents) or ({latents},), one for each of "
+        f"the {latents} latent(s). In GPyTorch: batch_shape=torch.Size([{latents}])."
+    )
+
+
+def absolute_factors(what: str) -> BuildError:
+    """What an absolute factor adds to the prior may be negative."""
+    return BuildError(
+        f"{what[0].upper()}{what[1:]} adds what every factor knows beyond the prior, and absolute factors may know "
+        "less than it. Choose head='relative', or e_step='natural_gradient' or 'free'."
+    )
+
+
+def needs_inducing(prior: str) -> BuildError:
+    """q(U) without U."""
+    return BuildError(
+        f"A free q(U) needs a prior with inducing points, and {prior} has none. Choose a Gaussian-process prior, or "
+        "e_step='free' with free potentials."
+    )
+
+
+def no_start_for_refinement() -> NumericalError:
+    """The amortised start has no positive precision."""
+    return NumericalError(
+        "The natural-gradient E-step found no posterior to start from: the potentials of the recognition factors leave "
+        "the prior no positive precision. Try dtype='float64', or a smaller learning_rate."
+    )
+
+
+def not_a_precision(factor: str, trial: int, site: int, count: int) -> NumericalError:
+    """A recognition factor that is no distribution."""
+    return NumericalError(
+        f"The precision of recognition factor '{factor}' is not positive definite at {count} site(s), first trial "
+        f"{trial}, site {site}: expected finite network outputs. Look at the inputs there, try a smaller "
+        "learning_rate, input scaling, or dtype='float64'."
+    )
+
+
+def needs_numbers(name: str) -> BuildError:
+    """A density over labels or integers."""
+    return BuildError(
+        f"Factor '{name}' holds labels or integers: a kernel density or Gaussian p₀ needs floating-point numbers. "
+        "Convert it with .astype(float), or use the empirical p₀."
+    )
+
+
+def one_site_only(sites: int) -> InputError:
+    """Quadrature over a whole series."""
+    return InputError(
+        f"log W by quadrature integrates over one site per observation, and these have up to {sites}. Use "
+        "method='importance'."
+    )
+
+
 def needs_a_table(got: str) -> BuildError:
     """Exact E-step with an approximation that keeps atoms."""
     return BuildError(
@@ -321,6 +459,14 @@ def learnt_nothing(score: float) -> RPModelsWarning:
     return RPModelsWarning(
         f"The fit found no dependence between the factors (score {score:.4f} nats above independence). Check that rows "
         "of different factors belong together; try more starts (n_init) or another learning_rate."
+    )
+
+
+def trying_again(score: float, attempt: int, of: int) -> RPModelsWarning:
+    """Warning: collapsed, and starting over."""
+    return RPModelsWarning(
+        f"The fit collapsed (score {score:.4f} nats above independence): trying again from other starts "
+        f"({attempt} of at most {of})."
     )
 
 

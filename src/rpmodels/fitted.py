@@ -1,6 +1,7 @@
 """Every F_j of a fitted model: the atoms' natural parameters (never raw data), and what they imply of the data."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -9,7 +10,6 @@ from torch import Tensor, nn
 
 from rpmodels import errors
 from rpmodels.carriers import Factor
-from rpmodels.families import Family
 from rpmodels.mixtures import AtomMixture, Mixture
 
 Summarise = Callable[[AtomMixture], Mixture]
@@ -24,6 +24,7 @@ class FittedAtoms(nn.Module):
 
     def __init__(self, mixture: AtomMixture) -> None:
         super().__init__()
+        self.family = mixture.family
         self.register_buffer("reference", mixture.reference.detach())
         self.register_buffer("g", mixture.g.detach())
         self.register_buffer("log_count", mixture.log_count.detach())
@@ -35,7 +36,6 @@ class FittedMixtures(nn.Module):
     def __init__(self, mixtures: Mapping[str, AtomMixture], n_observations: float) -> None:
         super().__init__()
         self._names = tuple(mixtures)
-        self._family: Family | None = next((mixture.family for mixture in mixtures.values()), None)
         self._shared = any(mixture.shared for mixture in mixtures.values())
         # A list, because a user's factor names need not be valid names of submodules.
         self._atoms = nn.ModuleList(FittedAtoms(mixture) for mixture in mixtures.values())
@@ -48,12 +48,12 @@ class FittedMixtures(nn.Module):
 
     def atoms(self, name: str) -> AtomMixture:
         """The atoms of one F_j."""
-        if self._family is None:
+        if not self._names:
             raise errors.not_fitted("This RPM")
         if name not in self._names:
             raise errors.unknown_factor(name, list(self._names))
         stored = cast(FittedAtoms, self._atoms[self._names.index(name)])
-        return AtomMixture(self._family, stored.reference, self._shared, stored.g, stored.log_count)
+        return AtomMixture(stored.family, stored.reference, self._shared, stored.g, stored.log_count)
 
     @torch.no_grad()
     def summary(self, name: str, summarise: Summarise) -> Mixture:
@@ -89,10 +89,12 @@ class FittedMixtures(nn.Module):
 def joined(parts: list[Factor], sites: int) -> Factor:
     """Batches of one factor as one, padded to the same number of sites."""
     padded = [_padded(part, sites) for part in parts]
-    return Factor(torch.cat([part.g for part in padded]), torch.cat([part.present for part in padded]))
+    return replace(
+        padded[0], g=torch.cat([part.g for part in padded]), present=torch.cat([part.present for part in padded])
+    )
 
 
 def _padded(factor: Factor, sites: int) -> Factor:
     missing = sites - factor.present.shape[1]
     pad = nn.functional.pad
-    return Factor(pad(factor.g, (0, 0, 0, missing)), pad(factor.present, (0, missing)))
+    return replace(factor, g=pad(factor.g, (0, 0, 0, missing)), present=pad(factor.present, (0, missing)))

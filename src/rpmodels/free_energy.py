@@ -15,8 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from rpmodels.carriers import Factors, Rows
-from rpmodels.families import Family
+from rpmodels.carriers import Factors, Rows, owned_rows
 from rpmodels.mixtures import ExpectedLogMixture, Mixture
 from rpmodels.priors import Posterior, Prior
 
@@ -59,7 +58,7 @@ class FreeEnergy:
             "mixture": self.mixture,
             "parameters": self.parameters,
         }
-        return {name: (share * values).sum() for name, values in terms.items()}
+        return dict(zip(terms, torch.stack(list(terms.values())) @ share, strict=True))
 
 
 def free_energy(
@@ -82,9 +81,10 @@ def free_energy(
     log_atoms = torch.zeros_like(kl)
     for name, factor in factors.items():
         mixture = mixtures[name]
-        log_f = expected_log_factor(prior.family, posterior.mu, factor.g, mixture.reference)
+        mu_q, eta_q = factor.targets.mean(posterior.mu), factor.targets.natural(posterior.eta)
+        log_f = (factor.g * mu_q).sum(-1) - mixture.log_shift(factor.g)  # ⟨log f_j/r⟩
         recognition = recognition + factor.masked(log_f).sum(-1)
-        log_mixture = approximation(posterior.eta, mixture, rows)
+        log_mixture = approximation(eta_q, mixture, owned_rows(rows, name))
         mixture_term = mixture_term - factor.masked(log_mixture).sum(-1)
         share = mixture.log_total.detach().expand(factor.present.shape) - own_count.log()[:, None]
         log_atoms = log_atoms + factor.masked(share).sum(-1)
@@ -92,41 +92,33 @@ def free_energy(
     return FreeEnergy(-kl, recognition, mixture_term, parameters, log_atoms)
 
 
-def expected_log_factor(
-    family: Family,
-    mu_q: Float[Tensor, "N T D"],
-    g: Float[Tensor, "N T D"],
-    reference: Float[Tensor, "S D"],
-) -> Float[Tensor, "N T"]:
-    """⟨log f_j/r⟩ = g·μ_q − Φ(η₀+g) + Φ(η₀)."""
-    shift = family.log_normaliser(reference + g) - family.log_normaliser(reference)
-    return (g * mu_q).sum(-1) - shift
-
-
 class Score(float):
-    """A mean score in nats above independence, which prints with its ceiling and its median.
+    """A mean score in nats above independence, which prints with its ceiling, its median and what kind of number it is.
 
     A plain float everywhere else, so scikit-learn's model selection takes it as it is.
     """
 
     ceiling: float
     median: float
+    label: str
 
-    def __new__(cls, mean: float, ceiling: float, median: float) -> "Score":
+    def __new__(cls, mean: float, ceiling: float, median: float, label: str = "") -> "Score":
         """Wrap a mean."""
         score = super().__new__(cls, mean)
         score.ceiling = ceiling
         score.median = median
+        score.label = label
         return score
 
     def __repr__(self) -> str:
+        kind = f", {self.label} score" if self.label else ""
         return (
-            f"{float(self):.4f} nats above independence per observation "
+            f"{float(self):.4f} nats above independence per observation{kind} "
             f"(median {self.median:.4f}, ceiling {self.ceiling:.4f})"
         )
 
-    def __reduce__(self) -> tuple[type["Score"], tuple[float, float, float]]:
-        return Score, (float(self), self.ceiling, self.median)
+    def __reduce__(self) -> tuple[type["Score"], tuple[float, float, float, str]]:
+        return Score, (float(self), self.ceiling, self.median, self.label)
 
 
 def fit_ceiling(

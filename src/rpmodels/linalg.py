@@ -6,14 +6,16 @@ the caller gets a sentence that says which matrix it was and what to do.
 """
 
 import math
+from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rpmodels import errors
 
 _JITTER = {torch.float32: 1e-6, torch.float64: 1e-12}
+_KERNEL_JITTER = {torch.float32: 1e-4, torch.float64: 1e-9}
 _ATTEMPTS = 4
 
 
@@ -36,6 +38,52 @@ def cholesky(matrix: Float[Tensor, "*b n n"], what: str) -> Float[Tensor, "*b n 
         if not bool(info.any()):
             return factor
     raise errors.not_positive_definite(what, int((info != 0).sum()), info.numel(), added)
+
+
+def kernel_cholesky(matrix: Float[Tensor, "*b n n"], what: str) -> Float[Tensor, "*b n n"]:
+    """L of a kernel matrix, which is as good as singular whenever length scales are long: jitter from the start."""
+    eye = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+    scale = matrix.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
+    return cholesky(matrix + _KERNEL_JITTER.get(matrix.dtype, 1e-4) * scale * eye, what)
+
+
+def root(matrix: Float[Tensor, "*b n n"]) -> Float[Tensor, "*b n n"]:
+    """R with R Rᵀ = matrix for positive semi-definite matrices, rank-deficient ones included."""
+    values, vectors = torch.linalg.eigh(matrix)
+    scaled: Tensor = vectors * values.clamp_min(0.0).sqrt()[..., None, :]
+    return scaled
+
+
+def is_positive_definite(matrix: Float[Tensor, "*b n n"]) -> Bool[Tensor, "*b"]:
+    """Where a matrix is positive definite as it stands, without any jitter."""
+    clean = torch.nan_to_num(matrix, nan=-1.0)
+    fine: Tensor = torch.linalg.cholesky_ex(clean)[1] == 0
+    return fine
+
+
+class _InverseAndLogDet(torch.autograd.Function):
+    """The backward pass in the inverse itself: a third of the work of going back through the Cholesky factor."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, what: str) -> tuple[Tensor, Tensor]:
+        factor = cholesky(matrix, what)
+        inverted = inverse(factor)
+        ctx.save_for_backward(inverted)
+        return inverted, log_det(factor)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        (inverted,) = ctx.saved_tensors
+        by_inverse = inverted @ grads[0] @ inverted
+        return grads[1][..., None, None] * inverted - 0.5 * (by_inverse + by_inverse.mT), None
+
+
+def inverse_and_log_det(
+    matrix: Float[Tensor, "*b n n"], what: str
+) -> tuple[Float[Tensor, "*b n n"], Float[Tensor, "*b"]]:
+    """matrix⁻¹ and log |matrix| of symmetric positive definite matrices, differentiable together."""
+    inverted, logs = _InverseAndLogDet.apply(matrix, what)  # type: ignore[no-untyped-call]
+    return inverted, logs
 
 
 def solve(factor: Float[Tensor, "*b n n"], right: Float[Tensor, "*b n"]) -> Float[Tensor, "*b n"]:

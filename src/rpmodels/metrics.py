@@ -1,10 +1,17 @@
 """How good a fit is, when the truth is known. numpy in, numpy out."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
+from scipy.special import ndtri
+
+from rpmodels import checks, errors
+
+Trials = NDArray[Any] | Sequence[NDArray[Any]]
+"""One array (…, K), or a list of trials (T_n, K) of any length."""
 
 
 def confusion(truth: NDArray[Any], states: NDArray[Any], n_states: int) -> NDArray[np.int64]:
@@ -31,3 +38,101 @@ def entropy_of_average(probabilities: NDArray[Any]) -> float:
     average = np.asarray(probabilities, np.float64).mean(0)
     average = average[average > 0]
     return float(-(average * np.log(average)).sum())
+
+
+def linear_map(estimate: Trials, truth: Trials) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Coefficients (K, D) and intercept (D,) of the least-squares map from estimate (…, K) to truth (…, D)."""
+    inputs, outputs = _paired("estimate", estimate, "truth", truth)
+    centre, target = inputs.mean(0), outputs.mean(0)
+    coefficients = np.linalg.lstsq(inputs - centre, outputs - target, rcond=None)[0]
+    return coefficients, target - centre @ coefficients
+
+
+def nmse(estimate: Trials, truth: Trials, fit_estimate: Trials | None = None, fit_truth: Trials | None = None) -> float:
+    """1 − R² of the linear regression from estimate (…, K) to truth (…, D), pooled over the D outputs.
+
+    0 is perfect, 1 no better than the mean of the truth. The map is fitted on `fit_estimate` and `fit_truth` (the
+    training trials) when they are given; held-out trials can then score above 1.
+    """
+    inputs, outputs = _paired("estimate", estimate, "truth", truth)
+    if (fit_estimate is None) != (fit_truth is None):
+        given = "fit_truth" if fit_estimate is None else "fit_estimate"
+        raise errors.bad_value("fit_estimate, fit_truth", "both or neither", f"{given} only")
+    if fit_estimate is None or fit_truth is None:
+        coefficients, intercept = linear_map(inputs, outputs)
+    else:
+        fitted = _paired("fit_estimate", fit_estimate, "fit_truth", fit_truth)
+        widths, expected = [rows.shape[1] for rows in fitted], [inputs.shape[1], outputs.shape[1]]
+        if widths != expected:
+            raise errors.bad_value("fit_estimate, fit_truth", f"last axes {expected} as in estimate, truth", widths)
+        coefficients, intercept = linear_map(*fitted)
+    if (outputs == outputs[0]).all():
+        raise errors.bad_value("truth", "values that vary", "a constant")
+    spread = np.square(outputs - outputs.mean(0)).sum()
+    return float(np.square(outputs - inputs @ coefficients - intercept).sum() / spread)
+
+
+def aligned(
+    mean: NDArray[Any], covariance: NDArray[Any], coefficients: NDArray[Any], intercept: NDArray[Any]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean (…, D) and variance (…, D) of a posterior N(mean (…, K), covariance (…, K, K)) after a `linear_map`."""
+    latents = coefficients.shape[0]
+    if mean.shape[-1:] != (latents,) or covariance.shape != (*mean.shape, latents):
+        expected = f"(…, {latents}) and (…, {latents}, {latents}), as the map has {latents} inputs"
+        raise errors.bad_value("mean, covariance", expected, f"{mean.shape} and {covariance.shape}")
+    variance = np.einsum("...kl,kd,ld->...d", covariance, coefficients, coefficients)
+    return np.asarray(mean @ coefficients + intercept, np.float64), np.asarray(variance, np.float64)
+
+
+def coverage(mean: NDArray[Any], variance: NDArray[Any], truth: NDArray[Any], level: float = 0.9) -> float:
+    """Share of the truth inside the central interval of N(mean, variance) that should hold `level` of it.
+
+    Elementwise over arrays of one shape, so latents must be `aligned` with the truth first.
+    """
+    level = checks.number("level", level, above=0, below=1)
+    if not mean.shape == variance.shape == truth.shape or not mean.size:
+        shapes = f"{mean.shape}, {variance.shape}, {truth.shape}"
+        raise errors.bad_value("mean, variance, truth", "one shape, not empty", shapes)
+    for name, values in (("mean", mean), ("variance", variance), ("truth", truth)):
+        _finite(name, values)
+    if variance.min() < 0:
+        raise errors.bad_value("variance", "values ≥ 0", variance.min())
+    return float((np.abs(truth - mean) <= ndtri((1 + level) / 2) * np.sqrt(variance)).mean())
+
+
+def _paired(name: str, data: Trials, other_name: str, other: Trials) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Both as rows (n, K) and (n, D) of the same time points."""
+    first, second = _as_trials(name, data), _as_trials(other_name, other)
+    if len(first) != len(second):
+        raise errors.bad_value(other_name, f"{len(first)} trial(s) as in {name}", len(second))
+    for trial, (one, two) in enumerate(zip(first, second, strict=True)):
+        if one.shape[:-1] != two.shape[:-1]:
+            expected = f"shape {(*one.shape[:-1], two.shape[-1])} to go with {name} {one.shape}"
+            raise errors.bad_value(f"{other_name}, trial {trial}", expected, two.shape)
+    return _rows(name, first), _rows(other_name, second)
+
+
+def _as_trials(name: str, data: Trials) -> list[NDArray[np.float64]]:
+    # Two axes are one trial; with more, the first counts trials, so an array and a list may be paired.
+    whole = isinstance(data, np.ndarray) and data.ndim <= 2
+    trials = [np.asarray(trial, np.float64) for trial in ([data] if whole else data)]
+    if not trials or min(trial.ndim for trial in trials) < 2:
+        got = trials[0].shape if whole else [trial.shape for trial in trials[:3]]
+        raise errors.bad_value(name, "an array (…, K) of two axes or more, or a list of (T_n, K) arrays", got)
+    return trials
+
+
+def _rows(name: str, trials: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    widths = {trial.shape[-1] for trial in trials}
+    if len(widths) > 1:
+        raise errors.bad_value(name, "the same last axis in all trials", sorted(widths))
+    rows = np.concatenate([trial.reshape(-1, trial.shape[-1]) for trial in trials])
+    if not rows.size:
+        raise errors.bad_value(name, "at least one time point and one dimension", rows.shape)
+    _finite(name, rows)
+    return rows
+
+
+def _finite(name: str, values: NDArray[Any]) -> None:
+    if not np.isfinite(values).all():
+        raise errors.bad_value(name, "finite values", f"{np.sum(~np.isfinite(values))} that are not")

@@ -1,7 +1,8 @@
 """RPM = prior + recognition factors + E-step + ⟨log F⟩ (eq 2), and everything one asks of a fitted one."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import cast
 
 import numpy as np
@@ -9,25 +10,37 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from rpmodels import errors
-from rpmodels.carriers import Batch, Factor, Factors, Sites, TrialTable
-from rpmodels.families import FiniteSupport
+from rpmodels import checks, errors
+from rpmodels.carriers import OWNER, AllLatents, Batch, Factor, Factors, Rows, Sites, Targets, Times, TrialTable
+from rpmodels.families import Continuous, Family, FiniteSupport
 from rpmodels.fitted import FittedMixtures, joined
 from rpmodels.free_energy import FreeEnergy, fit_ceiling, free_energy
-from rpmodels.inference import EStep, ExactEStep
-from rpmodels.mixtures import AtomMixture, AtomPolicy, Exact, ExpectedLogMixture, Mixture, PerSite
-from rpmodels.observations import FactorSpec, Observations, fit_scaling
+from rpmodels.inference import EStep, ExactEStep, summed_potentials
+from rpmodels.mixtures import (
+    AtomMixture,
+    AtomPolicy,
+    Empirical,
+    Exact,
+    ExpectedLogMixture,
+    Marginal,
+    Mixture,
+    PerSite,
+    as_it_is,
+)
+from rpmodels.observations import FactorSpec, Observations
 from rpmodels.priors import Posterior, Prior
-from rpmodels.recognition import Head, RecognitionFactor, RelativeHead
+from rpmodels.recognition import Head, RecognitionFactor, RelativeHead, fit_scalings
 
 INFERENCE_BATCH = 2048
 
 
 @dataclass(frozen=True)
 class Inferred:
-    """One batch, its posterior and its free energy."""
+    """One batch, its factors and mixtures, its posterior and its free energy."""
 
     batch: Batch
+    factors: Factors
+    mixtures: Mapping[str, Mixture]
     posterior: Posterior
     energy: FreeEnergy
 
@@ -43,14 +56,15 @@ class RPM(nn.Module):
         expected_log_mixture: how ⟨log F_j⟩ is computed; default exact
         atoms: whose observations F_j mixes; default one mixture per site
         head: factors relative to the prior (default) or absolute as in the paper
+        targets: {name: the latents it speaks of}; all of them by default
+        marginal: what stands behind F_j; default the empirical p₀
         scaling: "auto" or a name of `observations.scaling` for all factors, or {name: …}
         input_dropout: share of input values that are zeroed in training
         dtype: float32 or float64
 
     """
 
-    times: Tensor
-    """Times of the sites of the longest training observation."""
+    _like: Tensor
 
     def __init__(
         self,
@@ -61,6 +75,8 @@ class RPM(nn.Module):
         expected_log_mixture: ExpectedLogMixture | None = None,
         atoms: AtomPolicy | None = None,
         head: Head | None = None,
+        targets: Mapping[str, Sequence[int]] | None = None,
+        marginal: Marginal | None = None,
         scaling: str | Mapping[str, str] = "auto",
         input_dropout: float = 0.0,
         dtype: torch.dtype = torch.float32,
@@ -73,68 +89,77 @@ class RPM(nn.Module):
         self.e_step = e_step or ExactEStep()
         self.expected_log_mixture = expected_log_mixture or Exact()
         self.atoms = atoms or PerSite()
-        self.expected_log_mixture.check(prior.family)
-        self.e_step.check(prior.family, self.expected_log_mixture.summarise(_one_atom(prior)))
+        self.marginal = marginal or Empirical()
         chosen = head or RelativeHead()
+        for name in targets or {}:
+            self._position(name)
+        views = {name: _view(prior.family, name, (targets or {}).get(name)) for name in self.names}
+        for family, _ in views.values():
+            self.expected_log_mixture.check(family)
+        smallest = self.expected_log_mixture.summarise(_one_atom(prior))
+        self.e_step.check(prior, smallest, chosen.relative)
         # A list, because a user's factor names need not be valid names of submodules.
         self.recognition = nn.ModuleList(
-            RecognitionFactor(network, chosen, input_dropout) for network in factors.values()
+            RecognitionFactor(network, chosen, *views[name], input_dropout) for name, network in factors.items()
         )
         self._scaling = scaling
         self.rows = TrialTable()
         self.fitted = FittedMixtures({}, 0.0)
         self.specs: dict[str, FactorSpec] = {}
-        self.register_buffer("times", torch.zeros(1, 1))
+        self.times = Times(torch.zeros(1, 1))
+        self.register_buffer("_like", torch.zeros(()))
         self.to(dtype)
 
     # ---- set-up -----------------------------------------------------------------------------
 
     @property
     def dtype(self) -> torch.dtype:
-        """Precision of everything but labels."""
-        return self.times.dtype
+        """Precision of everything but labels and times."""
+        return self._like.dtype
 
     @property
     def device(self) -> torch.device:
         """Where the model is."""
-        return self.times.device
+        return self._like.device
 
     def prepare(self, observations: Observations) -> None:
         """Fit the input scaling, try every network, and make the per-trial rows: before training, once."""
         observations.check_learnable(self.prior.couples_sites)
+        if self.prior.couples_sites:
+            observations.check_series(per_site=not self.atoms.shared)
         for name in observations.specs:
             self._position(name)
         for name in self.names:
             if name not in observations.specs:
                 raise errors.unknown_factor(name, list(observations.specs))
         self.specs = dict(observations.specs)
-        self._fit_scaling(observations)
-        for name, recogniser in self.recognisers():
-            spec = self.specs[name]
-            recogniser.check(name, spec, self.prior.family, self.times)
-        self.rows = self._fresh_rows(observations)
+        recognisers = dict(self.recognisers())
+        fit_scalings(recognisers, observations, self._scaling, self._like)
+        for name, recogniser in recognisers.items():
+            recogniser.check(name, self.specs[name], self._like)
+        self.rows = self._initial_rows(observations)
 
-    def _fresh_rows(self, observations: Observations) -> TrialTable:
-        shape = (len(observations), observations.n_sites, self.prior.family)
-        rows = {**self.e_step.initial_rows(*shape), **self.expected_log_mixture.initial_rows(*shape)}
-        return TrialTable(rows).to(self.device, self.dtype)
+    def _initial_rows(self, observations: Observations) -> TrialTable:
+        """Rows of parameters per trial, for the parts that want some, started from the untrained factors."""
+        sites = observations.sites(self.device)
 
-    def _fit_scaling(self, observations: Observations) -> None:
-        """One scaling per network and choice: factors that share a network must share what it sees."""
-        given = dict.fromkeys(self.names, self._scaling) if isinstance(self._scaling, str) else self._scaling
-        asked = {str(name): choice for name, choice in given.items()}
-        for name in asked:
-            self._position(name)
-        groups: dict[tuple[int, str], list[tuple[str, RecognitionFactor]]] = {}
+        @cache
+        def factors() -> Factors:
+            with torch.no_grad():
+                return self.recognise(observations.batch(np.arange(len(observations)), self.dtype, self.device))
+
+        def potentials() -> Tensor:
+            return summed_potentials(factors()).detach()
+
+        def start(name: str) -> Tensor:
+            posterior = self.prior.condition(potentials(), sites)
+            return factors()[name].targets.natural(posterior.eta).detach()
+
+        rows = {OWNER + key: row for key, row in self.e_step.initial_rows(self.prior, sites, potentials).items()}
         for name, recogniser in self.recognisers():
-            groups.setdefault((id(recogniser.network), asked.get(name, "auto")), []).append((name, recogniser))
-        for (_, choice), members in groups.items():
-            names = [name for name, _ in members]
-            rows = [observations.present_rows(name) for name in names]
-            together = rows[0] if len(rows) == 1 else np.concatenate(rows)
-            scaling = fit_scaling(", ".join(names), together, choice, self.specs[names[0]].is_label)
-            for _, recogniser in members:
-                recogniser.scaling = scaling.to(self.device, self.dtype)
+            own = self.expected_log_mixture.initial_rows(recogniser.family, partial(start, name))
+            rows |= {name + OWNER + key: row for key, row in own.items()}
+        return TrialTable({name: row.detach().clone() for name, row in rows.items()}).to(self.device, self.dtype)
 
     def recognisers(self) -> Iterator[tuple[str, RecognitionFactor]]:
         """Every recognition factor by name."""
@@ -148,45 +173,68 @@ class RPM(nn.Module):
 
     # ---- the free energy of a batch ---------------------------------------------------------
 
-    def reference(self, sites: Sites) -> Float[Tensor, "S D"]:
-        """The natural parameters that factors are relative to, as the atom policy needs them."""
-        return self.prior.reference(sites, self.atoms.shared)
+    def references(self, sites: Sites) -> dict[str, Float[Tensor, "S d"]]:
+        """What every factor is relative to, one for all sites or one per site as the atom policy needs it."""
+        prior = self.prior.reference(sites, self.atoms.shared)
+        return {name: recogniser.reference(prior) for name, recogniser in self.recognisers()}
 
     def recognise(self, batch: Batch) -> dict[str, Factor]:
         """f_j of every factor at every site."""
-        reference = self.reference(batch.sites)
         return {
-            name: recogniser(batch.inputs[name], batch.present[name], self.prior.family, reference)
+            name: recogniser(batch.inputs[name], batch.present[name], self._like)
+            for name, recogniser in self.recognisers()
+        }
+
+    def _collected(
+        self, factors: Factors, references: Mapping[str, Tensor], weights: Float[Tensor, "N"]
+    ) -> dict[str, AtomMixture]:
+        return {
+            name: self.atoms.collect(recogniser.family, references[name], factors[name], weights)
             for name, recogniser in self.recognisers()
         }
 
     def evaluate(self, batch: Batch, n_observations: float) -> Inferred:
         """The training form: F_j over the batch's own atoms."""
         factors = self.recognise(batch)
-        reference = self.reference(batch.sites)
-        mixtures = {
-            name: self.expected_log_mixture.summarise(
-                self.atoms.collect(self.prior.family, reference, factor, batch.weights)
-            )
-            for name, factor in factors.items()
-        }
-        return self._inferred(batch, factors, mixtures, self.rows, batch.weights, n_observations)
+        drawn = self.marginal.draw(batch)
+        atoms = factors if drawn is batch else self.recognise(drawn)
+        collected = self._collected(atoms, self.references(batch.sites), batch.weights)
+        mixtures = {name: self.expected_log_mixture.summarise(each) for name, each in collected.items()}
+        parts = (self.e_step, self.expected_log_mixture)
+        return self._inferred(
+            batch, factors, mixtures, parts, self.rows.take(batch.index), batch.weights, n_observations
+        )
 
     def _inferred(
         self,
         batch: Batch,
         factors: Factors,
         mixtures: Mapping[str, Mixture],
-        table: TrialTable,
+        parts: tuple[EStep, ExpectedLogMixture],
+        rows: Rows,
         own_count: Float[Tensor, "N"],
         n_observations: float,
     ) -> Inferred:
-        rows = table.take(batch.index)
-        posterior = self.e_step(self.prior, batch.sites, factors, mixtures, self.expected_log_mixture, rows)
-        energy = free_energy(
-            self.prior, posterior, factors, mixtures, self.expected_log_mixture, rows, own_count, n_observations
-        )
-        return Inferred(batch, posterior, energy)
+        e_step, approximation = parts
+        try:
+            posterior = e_step(self.prior, batch.sites, factors, mixtures, approximation, rows)
+            energy = free_energy(
+                self.prior, posterior, factors, mixtures, approximation, rows, own_count, n_observations
+            )
+        except errors.NumericalError:
+            self._blame(batch, factors)
+            raise
+        return Inferred(batch, factors, mixtures, posterior, energy)
+
+    def _blame(self, batch: Batch, factors: Factors) -> None:
+        """Name the factor and the trial whose precision is to blame, where one is."""
+        references = self.references(batch.sites)
+        for name, recogniser in self.recognisers():
+            if isinstance(recogniser.family, Continuous):
+                bad = ~recogniser.family.valid(references[name] + factors[name].g) & factors[name].present
+                if bool(bad.any()):
+                    n, t = (int(each) for each in bad.nonzero()[0])
+                    raise errors.not_a_precision(name, int(batch.index[n]), t, int(bad.sum()))
 
     # ---- the fitted model -------------------------------------------------------------------
 
@@ -194,34 +242,42 @@ class RPM(nn.Module):
     def collect(self, observations: Observations) -> None:
         """F_j over all the training data: the last step of every fit."""
         collected: dict[str, list[Factor]] = {name: [] for name in self.names}
-        for _, factors in self.recognised(observations):
+        for _, factors in self.recognised(observations, self.marginal.draw):
             for name, factor in factors.items():
                 collected[name].append(factor)
         weights = torch.as_tensor(observations.weights, dtype=self.dtype, device=self.device)
         longest = int(observations.exists.sum(1).argmax())
-        times = np.array(observations.times[longest : longest + 1])
-        self.times = torch.tensor(times, dtype=self.dtype, device=self.device)
-        reference = self.reference(Sites(self.times, torch.ones_like(self.times, dtype=torch.bool)))
-        atoms = {
-            name: self.atoms.collect(self.prior.family, reference, joined(parts, observations.n_sites), weights)
-            for name, parts in collected.items()
-        }
+        self.times = Times(torch.tensor(np.array(observations.times[longest : longest + 1]))).to(self.device)
+        joint = {name: joined(parts, observations.n_sites) for name, parts in collected.items()}
+        everywhere = observations.sites(self.device)
+        atoms = self._collected(joint, self.references(everywhere), weights)
         self.fitted = FittedMixtures(atoms, float(weights.sum()))
 
-    def infer(self, observations: Observations, own: bool = True) -> Iterator[Inferred]:
+    def infer(
+        self, observations: Observations, own: bool = True, approximation: ExpectedLogMixture | None = None
+    ) -> Iterator[Inferred]:
         """Posterior and free energy batch by batch; each observation against the training atoms plus itself.
 
         `own=False` is for the training observations themselves, which are among the atoms already.
+        `approximation` replaces the model's own ⟨log F⟩ in the free energy, not in the choice of q.
         """
-        summarise = self.expected_log_mixture.summarise
-        mixtures = {name: self.fitted.summary(name, summarise) for name in self.names}
-        rows = self._fresh_rows(observations) if own else self.rows
+        settled = self.expected_log_mixture.settled()
+        mixtures = {name: self.fitted.summary(name, settled.summarise) for name in self.names}
+        e_step = self.e_step.settled() if own else self.e_step
         for batch, factors in self.recognised(observations):
             with torch.no_grad():
-                reference = self.reference(batch.sites)
-                bound = {name: _bound(mixtures[name], factor, reference, own) for name, factor in factors.items()}
+                references = self.references(batch.sites)
+                bound = {n: _bound(mixtures[n], factor, references[n], own) for n, factor in factors.items()}
                 count = torch.ones_like(batch.weights) if own else batch.weights
-                inferred = self._inferred(batch, factors, bound, rows, count, self.fitted.n_observations)
+                rows = {} if own else self.rows.take(batch.index)
+                parts = (e_step, settled)
+                inferred = self._inferred(batch, factors, bound, parts, rows, count, self.fitted.n_observations)
+                if approximation is not None:
+                    posterior = inferred.posterior
+                    energy = free_energy(
+                        self.prior, posterior, factors, bound, approximation, {}, count, self.fitted.n_observations
+                    )
+                    inferred = replace(inferred, energy=energy)
             yield inferred
 
     @torch.no_grad()
@@ -233,13 +289,15 @@ class RPM(nn.Module):
         family = self.prior.family
         return fit_ceiling(present, weights, log_totals, family.n_states if isinstance(family, FiniteSupport) else None)
 
-    def recognised(self, observations: Observations) -> Iterator[tuple[Batch, dict[str, Factor]]]:
+    def recognised(
+        self, observations: Observations, draw: Callable[[Batch], Batch] = as_it_is
+    ) -> Iterator[tuple[Batch, dict[str, Factor]]]:
         """Every factor f_j(z|x_j) by itself, batch by batch, without dropout or gradients."""
         if self.specs != dict(observations.specs):
             raise errors.other_specs(observations.specs, self.specs)
         for start in range(0, len(observations), INFERENCE_BATCH):
             index = np.arange(start, min(start + INFERENCE_BATCH, len(observations)))
-            batch = observations.batch(index, self.dtype, self.device)
+            batch = draw(observations.batch(index, self.dtype, self.device))
             # Modes end before the yield: what the caller does in between keeps its gradients and its dropout.
             training = self.training
             self.eval()
@@ -277,7 +335,7 @@ class RPM(nn.Module):
 
         The sites are those of the training data unless given; −1 stands where a factor has no atoms.
         """
-        times = self.times.expand(n, -1)
+        times = self.times.values.expand(n, -1)
         z = self.prior.sample(sites or Sites(times, torch.ones_like(times, dtype=torch.bool)), generator)
         return z, {name: self.fitted.draw(name, z, generator) for name in self.names}
 
@@ -287,6 +345,19 @@ def _one_atom(prior: Prior) -> AtomMixture:
     reference = prior.reference(Sites.single(1), shared=True).detach()
     nothing = torch.zeros_like(reference)
     return AtomMixture(prior.family, reference, True, nothing[:, None], nothing[:, :1])
+
+
+def _view(family: Family, name: str, indices: Sequence[int] | None) -> tuple[Family, Targets]:
+    """The family of the latents that a factor targets, and the way to it."""
+    if indices is None:
+        return family, AllLatents()
+    if not isinstance(family, Continuous):
+        raise errors.needs_continuous("a factor that targets some of the latents", type(family).__name__)
+    chosen = [checks.integer(f"targets of factor '{name}'", each, 0) for each in indices]
+    if not chosen or len(set(chosen)) < len(chosen) or max(chosen) >= family.latents:
+        expected = f"different latents from 0 to {family.latents - 1}"
+        raise errors.bad_value(f"targets of factor '{name}'", expected, list(indices))
+    return family.targets(chosen)
 
 
 def _bound(mixture: Mixture, factor: Factor, reference: Float[Tensor, "S D"], own: bool) -> Mixture:

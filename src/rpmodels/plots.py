@@ -6,6 +6,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
 
 TERMS = ("free_energy", "prior", "recognition", "mixture")
@@ -31,4 +32,35 @@ def confusion_matrix(table: NDArray[Any], ax: Axes | None = None) -> Axes:
     counts = np.asarray(table, float)
     axes.imshow(counts / np.maximum(counts.sum(1, keepdims=True), 1), vmin=0, vmax=1, cmap="Blues")
     axes.set(xticks=[0, counts.shape[1] - 1], yticks=[0, counts.shape[0] - 1])
+    return axes
+
+
+def latent_recovery(
+    times: NDArray[Any], mean: NDArray[Any], sd: NDArray[Any], truth: NDArray[Any], ax: Axes | None = None
+) -> Axes:
+    """Posterior mean ± 2 sd of one trial, each (T,) or (T, D), with the truth dashed."""
+    axes = ax or plt.subplots(figsize=(6, 2.4), layout="constrained")[1]
+    columns = [np.asarray(values, float).reshape(len(times), -1).T for values in (mean, sd, truth)]
+    for d, (middle, spread, true) in enumerate(zip(*columns, strict=True)):
+        # Dimensions differ in colour; one of them is enough for the legend.
+        labels = ("posterior mean", "± 2 sd", "truth") if d == 0 else (None, None, None)
+        colour, low, high = f"C{d}", middle - 2 * spread, middle + 2 * spread
+        darker = tuple(0.4 * channel for channel in to_rgb(colour))
+        axes.plot(times, middle, color=colour, lw=1.5, label=labels[0])
+        axes.fill_between(times, low, high, color=colour, alpha=0.25, lw=0, label=labels[1])
+        axes.plot(times, true, color=darker, ls="--", lw=1.0, label=labels[2])
+    axes.set(xlabel="time", ylabel="latent")
+    axes.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return axes
+
+
+def trial_image(x: NDArray[Any], times: NDArray[Any], ax: Axes | None = None) -> Axes:
+    """The observations (T, D) of one trial: time to the right, dimensions upwards."""
+    axes = ax or plt.subplots(figsize=(6, 2), layout="constrained")[1]
+    values = np.asarray(x, float)
+    # A few extreme values (the textured ball has some) would leave the rest in one shade.
+    low, high = np.nanquantile(values, [0.01, 0.99])
+    grid = (times, np.arange(values.shape[1]), values.T)
+    axes.pcolormesh(*grid, shading="nearest", cmap="Greys_r", vmin=low, vmax=high, rasterized=True)
+    axes.set(xlabel="time", ylabel="dimension")
     return axes

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from rpmodels.carriers import Batch
 from rpmodels.learning import Minibatches, Objective, Training, steps
-from rpmodels.learning.seeding import seeded, spawn
 from rpmodels.observations import FactorSpec, Observations, Scaling, fit_scaling, read
 from rpmodels.recognition import MLP, ConvolutionalNetwork
+from rpmodels.seeding import seeded, spawn
 
 
 class _LabelLikelihood(Objective):

@@ -1,6 +1,20 @@
 """Data sets: numpy out. Add a file to add one."""
 
+from rpmodels.datasets.balls import plain_ball, poisson_ball, structured_ball, textured_ball
+from rpmodels.datasets.lorenz import lorenz
 from rpmodels.datasets.mnist import Images, load_mnist
 from rpmodels.datasets.pairs import load_digit_images, make_pairs
+from rpmodels.datasets.series import Series
 
-__all__ = ["Images", "load_digit_images", "load_mnist", "make_pairs"]
+__all__ = [
+    "Images",
+    "Series",
+    "load_digit_images",
+    "load_mnist",
+    "lorenz",
+    "make_pairs",
+    "plain_ball",
+    "poisson_ball",
+    "structured_ball",
+    "textured_ball",
+]

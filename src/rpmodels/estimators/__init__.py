@@ -2,5 +2,8 @@
 
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.categorical import RPCategorical
+from rpmodels.estimators.continuous import LatentPosterior
+from rpmodels.estimators.factor_analysis import RPFA
+from rpmodels.estimators.gaussian_process import RPGPFA
 
-__all__ = ["RPCategorical", "RPMEstimator"]
+__all__ = ["RPFA", "RPGPFA", "LatentPosterior", "RPCategorical", "RPMEstimator"]

@@ -4,7 +4,7 @@ import logging
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from rpmodels import checks, errors
+from rpmodels.estimators import choices
 from rpmodels.free_energy import Score
-from rpmodels.learning import Attempt, Move, Start, Training, best_of, device_of, dtype_of
-from rpmodels.learning.batches import divide
-from rpmodels.learning.seeding import seeded, spawn
+from rpmodels.learning import Attempt, Move, Run, Start, Training, best_of, device_of, dtype_of
+from rpmodels.learning.batches import Divided, divide
+from rpmodels.mixtures import ExpectedLogMixture, Kind
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, read
+from rpmodels.seeding import seeded, spawn
 
 logger = logging.getLogger("rpmodels")
 
@@ -25,10 +27,17 @@ Estimator = TypeVar("Estimator", bound="RPMEstimator")
 
 AT_CEILING = 0.98
 LEARNT_NOTHING = 1e-3
+LABELS = {Kind.EXACT: "", Kind.UPPER_BOUND: "a lower bound of the", Kind.ESTIMATE: "an estimate of the"}
+"""What a free energy is when ⟨log F⟩ is exact, bounded from above, or estimated."""
 
 
 class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """fit / score / score_samples in scikit-learn's manner. A subclass builds the model and names its verbs."""
+
+    settle: ClassVar[float] = 0.3
+    """Share of the steps after the drop of the learning rate."""
+    retries: ClassVar[int] = 0
+    """How often a collapsed fit is tried again."""
 
     model_: RPM
     history_: dict[str, NDArray[Any]]
@@ -48,9 +57,43 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     verbose: int
     callbacks: Sequence[Any] | None
 
-    @abstractmethod
+    network: Any
+    tied: bool
+    head: str
+    scaling: str | Mapping[str, str]
+    max_iter: int
+    tol: float | None
+    learning_rate: float
+    batch_size: int | str | None
+    weight_decay: float | str
+    dropout: float | str
+    input_dropout: float | str
+    validation_fraction: float
+    patience: int
+    max_gradient_norm: float | None
+    optimiser: Any
+    scheduler: Any
+
+    def _regularisation(self, observations: Observations) -> choices.Regularisation:
+        """What "auto" stands for."""
+        return choices.regularisation(int(observations.exists.sum()))
+
     def _training(self, observations: Observations) -> Training:
         """Settings of the loop for these data."""
+        default = self._regularisation(observations)
+        return Training(
+            max_iter=self.max_iter,
+            learning_rate=self.learning_rate,
+            batch_size=choices.batch_size(self.batch_size, observations),
+            weight_decay=choices.either(self.weight_decay, default.weight_decay, "weight_decay"),
+            tol=self.tol,
+            patience=self.patience,
+            validation_fraction=self.validation_fraction,
+            max_gradient_norm=self.max_gradient_norm,
+            settle=self.settle,
+            optimiser=self.optimiser,
+            scheduler=self.scheduler,
+        )
 
     @abstractmethod
     def _build(self, observations: Observations) -> RPM:
@@ -67,6 +110,12 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     @abstractmethod
     def _rung(self, training: Training) -> int:
         """Steps between two halvings of the restarts."""
+
+    def _remember(self, arguments: Mapping[str, Any]) -> None:
+        """scikit-learn's rule: every argument of __init__ under its own name, untouched."""
+        for name, value in arguments.items():
+            if name not in ("self", "__class__"):
+                setattr(self, name, value)
 
     def fit(
         self: Estimator,
@@ -85,18 +134,32 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             sample_weight: (N,) weights, in the free energy and in every mixture F_j
 
         """
+        return self._fit(read(X, factors=self.factors, presence=presence, weights=sample_weight))
+
+    def _fit(self: Estimator, observations: Observations) -> Estimator:
+        """Everything after reading; nothing of an earlier fit is touched until this one has succeeded."""
         checks.integer("n_init", self.n_init, 1)
         if self.n_jobs is not None and (self.n_jobs == 0 or not isinstance(self.n_jobs, int)):
             raise errors.bad_value("n_jobs", "None, or an integer other than 0", self.n_jobs)
-        observations = read(X, factors=self.factors, presence=presence, weights=sample_weight)
-        observations.check_learnable()
-        seeds = spawn(self.random_state, 3)
         training = self._training(observations)
+        seeds = spawn(self.random_state, 3)
         data = divide(observations, training.validation_fraction, seeds[2])
+        for attempt in range(1 + self.retries):
+            # The first attempt has the seeds it always had; each further one its own.
+            fresh = seeds if attempt == 0 else spawn(seeds[1] + attempt, 3)
+            run, attempts = self._run(data, training, fresh)
+            score = _fit_score(run.model, observations)
+            if not _collapsed(score, observations) or attempt == self.retries:
+                break
+            warnings.warn(errors.trying_again(score, attempt + 1, self.retries), stacklevel=3)
+        self._keep(run, attempts, score, observations)
+        return self
+
+    def _run(self, data: Divided, training: Training, seeds: Sequence[int]) -> tuple[Run, list[Attempt]]:
         with seeded(seeds[0]):
             model = self._build(data.training).to(device_of(self.device), dtype_of(self.dtype))
         model.prepare(data.training)
-        run, attempts = best_of(
+        return best_of(
             model,
             data,
             training,
@@ -108,6 +171,8 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             consumers=list(self.callbacks or ()),
             verbose=bool(self.verbose),
         )
+
+    def _keep(self, run: Run, attempts: list[Attempt], score: Score, observations: Observations) -> None:
         self.model_ = run.model
         self.history_ = run.history.table()
         self.validation_curve_ = run.validation_curve
@@ -115,9 +180,12 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.n_iter_ = run.step
         self.stop_reason_ = run.stop_reason or ""
         self.clipped_ = {name: r.scaling.clipped for name, r in self.model_.recognisers()}
-        self.score_ = self._fit_score(observations)
-        logger.info("%s: %s", type(self).__name__, self._spread())
-        return self
+        self.score_ = score
+        logger.info("%s: %s; %s", type(self).__name__, score, self._spread())
+        if score > AT_CEILING * score.ceiling > 0:
+            warnings.warn(errors.at_the_ceiling(score, score.ceiling), stacklevel=4)
+        elif _collapsed(score, observations):
+            warnings.warn(errors.learnt_nothing(score), stacklevel=4)
 
     def _spread(self) -> str:
         """What the restarts did, in a line."""
@@ -126,22 +194,6 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             for attempt in self.restarts_
         ]
         return f"free energy of the starts at each rung: {'; '.join(lines)}"
-
-    def _fit_score(self, observations: Observations) -> Score:
-        """The training form: every observation is among the atoms already, and the mean has its tight ceiling."""
-        values = torch.cat([inferred.energy.total for inferred in self.model_.infer(observations, own=False)])
-        weights = observations.weights / observations.weights.sum()
-        numbers = values.double().cpu().numpy()
-        ceiling = self.model_.fit_ceiling(observations)
-        # Rows of no weight are no atoms: what they would score says nothing about the fit.
-        median = float(np.median(numbers[observations.weights > 0]))
-        score = Score(float(weights @ numbers), ceiling, median)
-        logger.info("%s: %s", type(self).__name__, score)
-        if score > AT_CEILING * ceiling > 0:
-            warnings.warn(errors.at_the_ceiling(score, ceiling), stacklevel=3)
-        elif score < LEARNT_NOTHING:
-            warnings.warn(errors.learnt_nothing(score), stacklevel=3)
-        return score
 
     def _fitted(self) -> RPM:
         if not hasattr(self, "model_"):
@@ -165,10 +217,32 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         the batch it came in; its ceiling is Σ_j log(atoms + 1).
         """
         values, ceilings = self._scores(self._observations(X, presence))
-        return Score(float(values.mean()), float(ceilings.mean()), float(np.median(values)))
+        return self._score(values, ceilings)
 
-    def _scores(self, observations: Observations) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        energies = [inferred.energy for inferred in self._fitted().infer(observations)]
+    def _score(self, values: NDArray[np.float64], ceilings: NDArray[np.float64]) -> Score:
+        kind = self._fitted().expected_log_mixture.kind
+        return Score(float(values.mean()), float(ceilings.mean()), float(np.median(values)), LABELS[kind])
+
+    def _scores(
+        self, observations: Observations, approximation: ExpectedLogMixture | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        energies = [each.energy for each in self._fitted().infer(observations, approximation=approximation)]
         totals = torch.cat([energy.total for energy in energies])
         ceilings = torch.cat([energy.log_atoms for energy in energies])
         return totals.double().cpu().numpy(), ceilings.double().cpu().numpy()
+
+
+def _fit_score(model: RPM, observations: Observations) -> Score:
+    """The training form: every observation is among the atoms already, and the mean has its tight ceiling."""
+    values = torch.cat([inferred.energy.total for inferred in model.infer(observations, own=False)])
+    weights = observations.weights / observations.weights.sum()
+    numbers = values.double().cpu().numpy()
+    # Rows of no weight are no atoms: what they would score says nothing about the fit.
+    median = float(np.median(numbers[observations.weights > 0]))
+    label = LABELS[model.expected_log_mixture.kind]
+    return Score(float(weights @ numbers), model.fit_ceiling(observations), median, label)
+
+
+def _collapsed(score: Score, observations: Observations) -> bool:
+    """Whether nothing was learnt: next to nothing per site."""
+    return bool(score < LEARNT_NOTHING * max(1.0, float(observations.exists.sum(1).mean())))

@@ -13,10 +13,10 @@ from rpmodels import checks
 from rpmodels.estimators import choices
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, SplitMerge, Start, Training
-from rpmodels.learning.seeding import spawn
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.priors import CategoricalPrior
+from rpmodels.seeding import spawn
 
 RUNG = 0.055
 """Share of max_iter between two halvings: one epoch of the paper's MNIST pairs."""
@@ -63,6 +63,9 @@ class RPCategorical(RPMEstimator):
 
     """
 
+    n_states: int
+    prior: Any
+
     def __init__(
         self,
         n_states: int = 10,
@@ -93,52 +96,12 @@ class RPCategorical(RPMEstimator):
         scheduler: Any = None,
         callbacks: Sequence[Any] | None = None,
     ) -> None:
-        self.n_states = n_states
-        self.network = network
-        self.tied = tied
-        self.factors = factors
-        self.prior = prior
-        self.head = head
-        self.scaling = scaling
-        self.max_iter = max_iter
-        self.tol = tol
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.n_init = n_init
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.device = device
-        self.dtype = dtype
-        self.verbose = verbose
-        self.weight_decay = weight_decay
-        self.dropout = dropout
-        self.input_dropout = input_dropout
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.max_gradient_norm = max_gradient_norm
-        self.optimiser = optimiser
-        self.scheduler = scheduler
-        self.callbacks = callbacks
+        self._remember(locals())
 
     # ---- building ---------------------------------------------------------------------------
 
-    def _training(self, observations: Observations) -> Training:
-        default = choices.regularisation(len(observations))
-        return Training(
-            max_iter=self.max_iter,
-            learning_rate=self.learning_rate,
-            batch_size=self.batch_size,
-            weight_decay=choices.either(self.weight_decay, default.weight_decay, "weight_decay"),
-            tol=self.tol,
-            patience=self.patience,
-            validation_fraction=self.validation_fraction,
-            max_gradient_norm=self.max_gradient_norm,
-            optimiser=self.optimiser,
-            scheduler=self.scheduler,
-        )
-
     def _build(self, observations: Observations) -> RPM:
-        default = choices.regularisation(len(observations))
+        default = self._regularisation(observations)
         checks.integer("n_states", self.n_states, 2)
         prior = choices.categorical_prior(self.prior, self.n_states)
         return RPM(
@@ -147,7 +110,7 @@ class RPCategorical(RPMEstimator):
                 self.network,
                 self.tied,
                 observations,
-                prior.family.raw_size,
+                dict.fromkeys(observations.specs, prior.family.raw_size),
                 choices.either(self.dropout, default.dropout, "dropout", below=1.0),
                 default.hidden,
             ),
@@ -187,7 +150,9 @@ class RPCategorical(RPMEstimator):
         factor = str(factor)
         recognised = model.recognised(self._observations({factor: x}))
         family = model.prior.family
-        return _rows(family.mean(model.reference(batch.sites) + factors[factor].g) for batch, factors in recognised)
+        return _rows(
+            family.mean(model.references(batch.sites)[factor] + factors[factor].g) for batch, factors in recognised
+        )
 
     def conditional_weights(self, factor: str) -> NDArray[Any]:
         """p(x_j = training row m | z = k): (K, N), the implied generative conditional on the atoms."""

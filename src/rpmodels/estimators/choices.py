@@ -3,7 +3,7 @@
 import copy
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,21 @@ import torch
 from torch import nn
 
 from rpmodels import checks, errors
+from rpmodels.families import DiagonalGaussian, Family, FullGaussian
+from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient
+from rpmodels.mixtures import (
+    Empirical,
+    ExpectedLogMixture,
+    FreeInteriorBound,
+    GaussianMarginal,
+    InteriorBound,
+    KernelDensity,
+    Marginal,
+    MonteCarlo,
+    OptimalInteriorBound,
+    SecondOrder,
+    quadrature,
+)
 from rpmodels.observations import FactorSpec, Observations
 from rpmodels.priors import CategoricalPrior
 from rpmodels.recognition import MLP, AbsoluteHead, ConvolutionalNetwork, Head, Linear, LookupTable, RelativeHead
@@ -39,6 +54,26 @@ def regularisation(n_rows: int) -> Regularisation:
     return Regularisation(dropout=0.0, input_dropout=0.0, weight_decay=0.01, hidden=(50, 50))
 
 
+def continuous_regularisation(n_rows: int) -> Regularisation:
+    """The same for continuous latents: a little dropout ends their over-confidence (docs/results/textured-ball.md)."""
+    if n_rows < 10_000:
+        return Regularisation(dropout=0.05, input_dropout=0.0, weight_decay=0.03, hidden=(50, 50))
+    return Regularisation(dropout=0.02, input_dropout=0.0, weight_decay=0.01, hidden=(50, 50))
+
+
+SITES_A_STEP = 10_000
+
+
+def batch_size(given: int | str | None, observations: Observations) -> int | None:
+    """Observations a step: a number, None for all, or "auto": as many as have ten thousand sites, twenty at least."""
+    if not isinstance(given, str):
+        return given
+    if given != "auto":
+        raise errors.bad_value("batch_size", "an integer, None or 'auto'", repr(given))
+    fitting = max(20, SITES_A_STEP // max(1, round(float(observations.exists.sum(1).mean()))))
+    return None if fitting >= len(observations) else fitting
+
+
 def either(given: float | str, default: float, name: str, below: float = math.inf) -> float:
     """A number the user gave, or the default for "auto"."""
     if isinstance(given, str):
@@ -49,7 +84,12 @@ def either(given: float | str, default: float, name: str, below: float = math.in
 
 
 def networks(
-    choice: Any, tied: bool, observations: Observations, n_out: int, dropout: float, hidden: tuple[int, ...]
+    choice: Any,
+    tied: bool,
+    observations: Observations,
+    n_out: Mapping[str, int],
+    dropout: float,
+    hidden: tuple[int, ...],
 ) -> dict[str, nn.Module]:
     """One network per factor; `tied` shares one among factors with the same kind of observation."""
     choice = copy.deepcopy(choice)  # fit never changes what the user handed in; a module used twice stays one
@@ -60,17 +100,17 @@ def networks(
                 raise errors.unknown_factor(name, list(observations.specs))
     named = isinstance(choice, Mapping)
     made: dict[str, nn.Module] = {}
-    shared: dict[tuple[FactorSpec, Any], nn.Module] = {}
+    shared: dict[tuple[FactorSpec, int, Any], nn.Module] = {}
     for name, spec in observations.specs.items():
         wanted = choice.get(name, "auto") if named else choice
-        key = (spec, id(wanted))
+        key = (spec, n_out[name], id(wanted))
         if tied and key in shared:
             made[name] = shared[key]
         elif isinstance(wanted, nn.Module):
             # Named for this factor it is meant; given for all, each factor has a copy of its own.
             made[name] = shared[key] = wanted if named or tied else copy.deepcopy(wanted)
         else:
-            made[name] = shared[key] = _network(name, wanted, spec, n_out, dropout, hidden)
+            made[name] = shared[key] = _network(name, wanted, spec, n_out[name], dropout, hidden)
     return made
 
 
@@ -122,3 +162,41 @@ def categorical_prior(choice: Any, n_states: int) -> CategoricalPrior:
     if probabilities.shape != (n_states,):
         raise errors.bad_value("prior", f"{n_states} probabilities", f"shape {probabilities.shape}")
     return CategoricalPrior.fixed(torch.as_tensor(probabilities))
+
+
+APPROXIMATIONS: dict[str, Callable[[int], ExpectedLogMixture]] = {
+    "interior": lambda _: InteriorBound(),
+    "interior_optimal": lambda _: OptimalInteriorBound(),
+    "interior_free": lambda _: FreeInteriorBound(),
+    "second_order": lambda _: SecondOrder(),
+    "monte_carlo": lambda _: MonteCarlo(),
+    "quadrature": quadrature,
+}
+E_STEPS: dict[str, Callable[[], EStep]] = {
+    "amortised": Amortised,
+    "natural_gradient": NaturalGradient,
+    "free": FreePotentials,
+    "free_inducing": FreeInducing,
+}
+FAMILIES: dict[str, Callable[[int], Family]] = {"diagonal": DiagonalGaussian, "full": FullGaussian}
+MARGINALS: dict[str, Callable[[], Marginal]] = {
+    "empirical": Empirical,
+    "kernel_density": KernelDensity,
+    "gaussian": GaussianMarginal,
+}
+
+
+def named(what: str, choice: Any, known: Mapping[str, Callable[..., Any]], kind: type, *arguments: Any) -> Any:
+    """An object the user made, or the one that a name stands for."""
+    if isinstance(choice, kind):
+        return choice
+    if not isinstance(choice, str) or choice not in known:
+        raise errors.bad_choice(what, (*known, f"a {kind.__name__}"), choice)
+    return known[choice](*arguments)
+
+
+def family(choice: str, latents: int) -> Family:
+    """Diagonal or full Gaussian over K latents."""
+    checks.integer("n_latents", latents, 1)
+    made: Family = named("covariance", choice, FAMILIES, Family, latents)
+    return made

@@ -2,16 +2,19 @@
 
 from rpmodels.families.categorical import Categorical
 from rpmodels.families.family import (
+    Continuous,
     Family,
     FiniteSupport,
     HasStatisticCovariance,
     Reparametrised,
     Samplable,
 )
-from rpmodels.families.gaussian import DiagonalGaussian, FullGaussian
+from rpmodels.families.full_gaussian import FullGaussian
+from rpmodels.families.gaussian import DiagonalGaussian
 
 __all__ = [
     "Categorical",
+    "Continuous",
     "DiagonalGaussian",
     "Family",
     "FiniteSupport",

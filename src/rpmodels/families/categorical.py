@@ -67,6 +67,10 @@ class Categorical(Family, FiniteSupport, Samplable, HasStatisticCovariance):
         flat = self.mean(eta).reshape(-1, self.states)
         return torch.multinomial(flat, 1, generator=generator).reshape(eta.shape[:-1])
 
+    def basis(self) -> Float[Tensor, "P D"]:
+        """All states but the last: a constant over the states is no potential."""
+        return torch.eye(self.states)[:-1]
+
     def covariance_root(self, eta_q: Float[Tensor, "*b K"], g: Float[Tensor, "*c K"]) -> Float[Tensor, "..."]:
         """V_q = diag(π) − ππᵀ, so u = √π (g − π·g)."""
         probabilities = self.mean(eta_q)

@@ -5,11 +5,14 @@ needs, and the model refuses a family without it when it is built.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
+
+from rpmodels.carriers import Targets
 
 
 class Family(ABC):
@@ -44,6 +47,14 @@ class Family(ABC):
     @abstractmethod
     def to_potential(self, raw: Float[Tensor, "*b R"]) -> Float[Tensor, "*b D"]:
         """A potential g from a network's output, in the cone that keeps η + g valid for every valid η."""
+
+    def pair_log_normaliser(self, a: Float[Tensor, "*b 1 D"], g: Float[Tensor, "*c m D"]) -> Float[Tensor, "..."]:
+        """Φ(a + g) for every pair of a site and an atom; a family may know a faster way than adding first."""
+        return self.log_normaliser(a + g)
+
+    def broadest(self) -> Float[Tensor, "D"]:
+        """The member that absolute factors (the paper's) are relative to: uniform, or as near as there is one."""
+        return torch.zeros(self.natural_size)
 
     def log_density(self, eta: Float[Tensor, "*b D"], t: Float[Tensor, "*b D"]) -> Float[Tensor, "*b"]:
         """log p(z) = η·t(z) − Φ(η), given t = t(z)."""
@@ -95,6 +106,59 @@ class HasStatisticCovariance(ABC):
     @abstractmethod
     def covariance_root(self, eta_q: Float[Tensor, "*b D"], g: Float[Tensor, "*c D"]) -> Float[Tensor, "..."]:
         """u with u·u′ = gᵀ V_q g′ for any two potentials g, g′ (leading axes broadcast)."""
+
+    @abstractmethod
+    def basis(self) -> Float[Tensor, "P D"]:
+        """Linearly independent potentials that span all potentials: coordinates in which V_q is not singular."""
+
+
+class Continuous(Reparametrised):
+    """z in ℝᴷ with every moment there is: what continuous priors and iterated E-steps ask of a family."""
+
+    latents: int
+
+    @property
+    @abstractmethod
+    def groups(self) -> int:
+        """G, how many groups of latents are independent of each other: K, or one group of all."""
+
+    @abstractmethod
+    def moments(self, eta: Float[Tensor, "*b D"]) -> tuple[Float[Tensor, "*b K"], Float[Tensor, "..."]]:
+        """Mean, and spread in the family's own form: variances, or a covariance."""
+
+    @abstractmethod
+    def natural(self, mean: Float[Tensor, "*b K"], spread: Float[Tensor, "..."]) -> Float[Tensor, "*b D"]:
+        """η from mean and spread: the inverse of `moments`."""
+
+    @abstractmethod
+    def mean_parameter(self, mean: Float[Tensor, "*b K"], spread: Float[Tensor, "..."]) -> Float[Tensor, "*b D"]:
+        """μ from mean and spread."""
+
+    @abstractmethod
+    def spread(self, blocks: Float[Tensor, "*b G B B"]) -> Float[Tensor, "..."]:
+        """Spread from the covariance of every group."""
+
+    @abstractmethod
+    def covariance(self, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b K K"]:
+        """The covariance as a matrix."""
+
+    @abstractmethod
+    def slope(
+        self, mean: Float[Tensor, "*b K"], by_mean: Float[Tensor, "*b K"], by_spread: Float[Tensor, "..."]
+    ) -> Float[Tensor, "*b D"]:
+        """∂E/∂μ from ∂E/∂mean and ∂E/∂spread."""
+
+    @abstractmethod
+    def to_raw(self, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b R"]:
+        """The inverse of `to_valid`."""
+
+    @abstractmethod
+    def valid(self, eta: Float[Tensor, "*b D"]) -> Bool[Tensor, "*b"]:
+        """Where η is a natural parameter at all."""
+
+    @abstractmethod
+    def targets(self, indices: Sequence[int]) -> tuple[Family, Targets]:
+        """The family of some of the latents, and the way between it and this one."""
 
 
 class FiniteSupport(ABC):

@@ -1,6 +1,9 @@
 """E-steps: each is only a choice of potentials. Add a file to add one."""
 
-from rpmodels.inference.e_step import EStep
+from rpmodels.inference.amortised import Amortised
+from rpmodels.inference.e_step import EStep, summed_potentials
 from rpmodels.inference.exact import ExactEStep
+from rpmodels.inference.free import FreeInducing, FreePotentials
+from rpmodels.inference.natural_gradient import NaturalGradient
 
-__all__ = ["EStep", "ExactEStep"]
+__all__ = ["Amortised", "EStep", "ExactEStep", "FreeInducing", "FreePotentials", "NaturalGradient", "summed_potentials"]

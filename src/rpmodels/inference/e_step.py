@@ -1,12 +1,12 @@
 """The contract of an E-step: a choice of potentials, which the prior turns into a posterior."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from jaxtyping import Float
 from torch import Tensor
 
 from rpmodels.carriers import Factors, Rows, Sites
-from rpmodels.families import Family
 from rpmodels.mixtures import ExpectedLogMixture, Mixture
 from rpmodels.priors import Posterior, Prior
 
@@ -15,12 +15,18 @@ class EStep(ABC):
     """Chooses q for a batch."""
 
     @abstractmethod
-    def check(self, family: Family, mixture: Mixture) -> None:
-        """Refuse a family, or the form in which mixtures will come, when the model is built."""
+    def check(self, prior: Prior, mixture: Mixture, relative: bool) -> None:
+        """Refuse a prior, the form in which mixtures will come, or absolute factors, when the model is built."""
 
-    @abstractmethod
-    def initial_rows(self, n_trials: int, n_sites: int, family: Family) -> Mapping[str, Tensor]:
-        """Per-trial parameters it wants to own; empty for the stateless."""
+    def initial_rows(
+        self, prior: Prior, sites: Sites, potentials: Callable[[], Float[Tensor, "N T D"]]
+    ) -> Mapping[str, Tensor]:
+        """Per-trial parameters it wants to own, from what the untrained factors sum to; none by default."""
+        return {}
+
+    def settled(self) -> "EStep":
+        """Its form for new data, which have no rows of their own."""
+        return self
 
     @abstractmethod
     def __call__(
@@ -33,3 +39,9 @@ class EStep(ABC):
         rows: Rows,
     ) -> Posterior:
         """q(Z) of every observation of the batch."""
+
+
+def summed_potentials(factors: Factors) -> Float[Tensor, "N T D"]:
+    """Σ_j g_j over what is present, each on the latents it targets."""
+    parts = [factor.targets.embed(factor.known()) for factor in factors.values()]
+    return sum(parts[1:], start=parts[0])

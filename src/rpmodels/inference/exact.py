@@ -7,7 +7,7 @@ from torch import Tensor
 
 from rpmodels import errors
 from rpmodels.carriers import Factors, Rows, Sites
-from rpmodels.families import Family, FiniteSupport
+from rpmodels.families import FiniteSupport
 from rpmodels.inference.e_step import EStep
 from rpmodels.mixtures import ExpectedLogMixture, Mixture, TableMixture
 from rpmodels.priors import Posterior, Prior
@@ -16,16 +16,12 @@ from rpmodels.priors import Posterior, Prior
 class ExactEStep(EStep):
     """Potentials Σ_j log f_j(k|x_j)/F_j(k) (A14): then log W is the posterior's log-partition."""
 
-    def check(self, family: Family, mixture: Mixture) -> None:
+    def check(self, prior: Prior, mixture: Mixture, relative: bool) -> None:
         """The latent must take finitely many values, and F_j come as a table of them."""
-        if not isinstance(family, FiniteSupport):
-            raise errors.needs_finite_support("the exact E-step", type(family).__name__)
+        if not isinstance(prior.family, FiniteSupport):
+            raise errors.needs_finite_support("the exact E-step", type(prior.family).__name__)
         if not isinstance(mixture, TableMixture):
             raise errors.needs_a_table(type(mixture).__name__)
-
-    def initial_rows(self, n_trials: int, n_sites: int, family: Family) -> Mapping[str, Tensor]:
-        """Stateless."""
-        return {}
 
     def __call__(
         self,

@@ -4,13 +4,14 @@ from rpmodels.learning.batches import Minibatches
 from rpmodels.learning.loop import Objective, State, steps
 from rpmodels.learning.moves import Move, SplitMerge
 from rpmodels.learning.restarts import Attempt, best_of
-from rpmodels.learning.starts import AsGiven, KMeansStart, RandomStart, Start
+from rpmodels.learning.starts import AsGiven, KMeansStart, LongStart, RandomStart, Start
 from rpmodels.learning.train import Run, Training, device_of, dtype_of, train
 
 __all__ = [
     "AsGiven",
     "Attempt",
     "KMeansStart",
+    "LongStart",
     "Minibatches",
     "Move",
     "Objective",

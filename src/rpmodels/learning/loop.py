@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from rpmodels.carriers import Batch
-from rpmodels.learning.seeding import seeded
+from rpmodels.seeding import seeded
 
 GOAL = "free_energy"
 """The term that is maximised."""

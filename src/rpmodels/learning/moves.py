@@ -88,9 +88,9 @@ def _log_terms(model: RPM, observations: Observations) -> _Terms:
     weights = torch.as_tensor(observations.weights, device=model.device).double()
     log_f: dict[str, list[Tensor]] = {name: [] for name in model.names}
     for batch, factors in model.recognised(observations):
-        reference = model.reference(batch.sites)
+        references = model.references(batch.sites)
         for name, factor in factors.items():
-            log_f[name].append(family.log_probabilities(reference + factor.g)[:, 0].double())
+            log_f[name].append(family.log_probabilities(references[name] + factor.g)[:, 0].double())
     joined = [torch.cat(parts) for parts in log_f.values()]
     have = [torch.as_tensor(observations.present[name][:, 0], device=model.device) for name in model.names]
     mixtures = []

@@ -13,11 +13,11 @@ from rpmodels.learning.consumers import Progress
 from rpmodels.learning.loop import Consumer
 from rpmodels.learning.moves import Move
 from rpmodels.learning.parallel import parallel_map
-from rpmodels.learning.seeding import spawn
 from rpmodels.learning.starts import Start
 from rpmodels.learning.train import Run, Training
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
+from rpmodels.seeding import spawn
 
 logger = logging.getLogger("rpmodels")
 

@@ -4,11 +4,12 @@ from abc import ABC, abstractmethod
 from typing import cast
 
 from rpmodels.families import FiniteSupport
-from rpmodels.learning.seeding import seeded
 from rpmodels.learning.teaching import compact_features, k_means, teach
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
+from rpmodels.priors import GaussianProcessPrior
 from rpmodels.recognition import reinitialise
+from rpmodels.seeding import seeded
 
 
 class Start(ABC):
@@ -39,6 +40,24 @@ class RandomStart(Start):
         """Draw the networks anew."""
         with seeded(seed):
             reinitialise(model.recognition)
+
+
+class LongStart(Start):
+    """Fresh weights, and length scales several times as long: for latents that are slower than they look.
+
+    From long scales a model more often memorises trials, from short ones it may miss slow latents: which of them
+    was right is told by the free energy.
+    """
+
+    name = "long length scale"
+    times = 4.0
+
+    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
+        """Draw the networks anew and stretch the prior."""
+        with seeded(seed):
+            reinitialise(model.recognition)
+        if isinstance(model.prior, GaussianProcessPrior):
+            model.prior.stretch(self.times)
 
 
 class KMeansStart(Start):

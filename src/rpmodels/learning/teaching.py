@@ -12,10 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from rpmodels.families import FiniteSupport
 from rpmodels.learning.batches import Minibatches
-from rpmodels.learning.seeding import seeded
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.recognition import RecognitionFactor
+from rpmodels.seeding import seeded
 
 COMPONENTS = 50
 LEARNING_RATE = 1e-3
@@ -41,8 +41,9 @@ def teach(model: RPM, observations: Observations, states: NDArray[np.int64], see
         target = torch.as_tensor(states[index][:, : batch.sites.exists.shape[1]], device=model.device)
         loss = torch.zeros((), dtype=model.dtype, device=model.device)
         with seeded(batches.step_seed()):
-            for factor in model.recognise(batch).values():
-                log_f = family.log_probabilities(model.reference(batch.sites) + factor.g)
+            references = model.references(batch.sites)
+            for name, factor in model.recognise(batch).items():
+                log_f = family.log_probabilities(references[name] + factor.g)
                 picked = log_f.gather(-1, target[..., None].long())[..., 0]
                 loss = loss - factor.masked(picked).sum() / factor.present.sum().clamp_min(1)
         optimiser.zero_grad(set_to_none=True)

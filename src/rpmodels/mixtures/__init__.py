@@ -3,16 +3,34 @@
 from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind
 from rpmodels.mixtures.atoms import AtomPolicy, PerSite, Pooled
 from rpmodels.mixtures.exact import Exact
+from rpmodels.mixtures.interior_bound import FreeInteriorBound, InteriorBound, OptimalInteriorBound
+from rpmodels.mixtures.marginals import Empirical, GaussianMarginal, KernelDensity, Marginal, as_it_is
 from rpmodels.mixtures.mixture import AtomMixture, Mixture, TableMixture
+from rpmodels.mixtures.monte_carlo import MonteCarlo
+from rpmodels.mixtures.quadrature import GaussHermite, SharedGrid, quadrature
+from rpmodels.mixtures.second_order import SecondOrder
 
 __all__ = [
     "AtomMixture",
     "AtomPolicy",
+    "Empirical",
     "Exact",
     "ExpectedLogMixture",
+    "FreeInteriorBound",
+    "GaussHermite",
+    "GaussianMarginal",
+    "InteriorBound",
+    "KernelDensity",
     "Kind",
+    "Marginal",
     "Mixture",
+    "MonteCarlo",
+    "OptimalInteriorBound",
     "PerSite",
     "Pooled",
+    "SecondOrder",
+    "SharedGrid",
     "TableMixture",
+    "as_it_is",
+    "quadrature",
 ]

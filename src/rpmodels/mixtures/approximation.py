@@ -2,7 +2,7 @@
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from jaxtyping import Float
 from torch import Tensor
@@ -36,9 +36,15 @@ class ExpectedLogMixture(ABC):
     def summarise(self, atoms: AtomMixture) -> Mixture:
         """The form of F_j that this approximation reads: the atoms themselves, or something smaller."""
 
-    @abstractmethod
-    def initial_rows(self, n_trials: int, n_sites: int, family: Family) -> Mapping[str, Tensor]:
-        """Per-trial parameters it wants to own; empty for the stateless."""
+    def initial_rows(
+        self, family: Family, eta_q: Callable[[], Float[Tensor, "N T D"]]
+    ) -> Mapping[str, Float[Tensor, "N T R"]]:
+        """Per-trial parameters of one factor that it wants to own, from where q starts; none by default."""
+        return {}
+
+    def settled(self) -> "ExpectedLogMixture":
+        """Its form outside of training: no rows, no fresh noise, so that the same data give the same number."""
+        return self
 
     @abstractmethod
     def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, rows: Rows) -> Float[Tensor, "N T"]:

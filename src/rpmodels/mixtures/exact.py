@@ -1,7 +1,5 @@
 """⟨log F_j⟩ by summing over the states: discrete latents need no approximation."""
 
-from collections.abc import Mapping
-
 from jaxtyping import Float
 from torch import Tensor
 
@@ -28,10 +26,6 @@ class Exact(ExpectedLogMixture):
     def summarise(self, atoms: AtomMixture) -> Mixture:
         """A table of K numbers."""
         return tabulate(atoms)
-
-    def initial_rows(self, n_trials: int, n_sites: int, family: Family) -> Mapping[str, Tensor]:
-        """Stateless."""
-        return {}
 
     def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, rows: Rows) -> Float[Tensor, "N T"]:
         """Σ_k q(k) log F_j(k)/r(k)."""

@@ -8,6 +8,7 @@ A new observation is always among its own atoms: `with_own` adds it, F⁺ = (Σc
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,6 +18,11 @@ from torch import Tensor
 from rpmodels.carriers import Factor
 from rpmodels.families import Family, FiniteSupport
 from rpmodels.mixtures import reduce
+
+Pairs = Callable[[Tensor, Tensor], Tensor]
+"""(g, log-weights) → terms, atoms in the last axis."""
+AveragedPairs = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""(g, log-weights) → terms, and values with one more axis."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,10 @@ class Mixture(ABC):
     def log_total(self) -> Float[Tensor, "..."]:
         """log Σ_m c_m at every site, own atoms included: [S], or [N, T] once own atoms are added."""
 
+    def log_shift(self, g: Float[Tensor, "N T D"]) -> Float[Tensor, "N T"]:
+        """Φ(η₀+g) − Φ(η₀): what normalises a factor with potential g."""
+        return _log_shift(self.family, self.reference, g)
+
     @abstractmethod
     def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "Mixture":
         """The mixture of new observations: these atoms plus, at every site, the site's own."""
@@ -55,6 +65,58 @@ class AtomMixture(Mixture):
         """log Σ_m c_m at every site."""
         shared = reduce.log_sum_exp(self.log_count)
         return shared if self.own is None else reduce.log_add_exp(shared, _own_log_count(self.own, shared))
+
+    def detached(self) -> "AtomMixture":
+        """The same atoms, constant for the gradient."""
+        own = None if self.own is None else replace(self.own, g=self.own.g.detach())
+        return replace(self, reference=self.reference.detach(), g=self.g.detach(), own=own)
+
+    def log_mean(self, pairs: Pairs, numbers_per_atom: int) -> Float[Tensor, "..."]:
+        """log Σ_m w_m exp(l_m) r(z)/Z_m, w the normalised counts: the one form that every approximation reduces.
+
+        `pairs` gets potentials g and log-weights log c_m − Φ(η₀+g_m) + Φ(η₀), with axes that broadcast to
+        (N, T, atoms), and returns its terms with the atoms last. Zero at a site without any atoms.
+        """
+        total = reduce.over_atoms(lambda block: pairs(*self._block(block)), self.g.shape[1], numbers_per_atom)
+        if self.own is not None:
+            total = reduce.log_add_exp(total, pairs(*self._own_pairs(self.own))[..., 0])
+        return self._normalised(total)
+
+    def log_mean_and_averages(
+        self, pairs: AveragedPairs, numbers_per_atom: int
+    ) -> tuple[Float[Tensor, "N T"], Float[Tensor, "N T V"]]:
+        """The same, with averages of values under the softmax of the terms: `pairs` returns terms and values."""
+        atoms = self.g.shape[1]
+        total, averages = reduce.averaged_over_atoms(lambda b: pairs(*self._block(b)), atoms, numbers_per_atom)
+        if self.own is not None:
+            own, values = pairs(*self._own_pairs(self.own))
+            both = reduce.log_add_exp(total, own[..., 0])
+            share = (own[..., 0] - torch.nan_to_num(both, neginf=0.0)).exp()[..., None]
+            total, averages = both, (1.0 - share) * averages + share * values[..., 0, :]
+        return self._normalised(total), averages
+
+    def log_ratio(self, t: Float[Tensor, "n s Q D"]) -> Float[Tensor, "n s Q"]:
+        """log F_j(z)/r(z) at given statistics t(z): Q of them for every site (axes n, s broadcast)."""
+
+        def pairs(g: Tensor, log_weight: Tensor) -> Tensor:
+            return t @ g.mT + log_weight[..., None, :]
+
+        return self.log_mean(pairs, t.shape[0] * max(t.shape[1], self.g.shape[0]) * t.shape[2])
+
+    def _block(self, block: slice) -> tuple[Float[Tensor, "1 S a D"], Float[Tensor, "1 S a"]]:
+        g = self.g[:, block]
+        weight = self.log_count[:, block] - _log_shift(self.family, self.reference[:, None], g)
+        return g[None], weight[None]
+
+    def _own_pairs(self, own: Factor) -> tuple[Float[Tensor, "N T 1 D"], Float[Tensor, "N T 1"]]:
+        shift = _log_shift(self.family, self.reference, own.g)
+        return own.g[:, :, None], (_own_log_count(own, shift) - shift)[:, :, None]
+
+    def _normalised(self, total: Float[Tensor, "n s *more"]) -> Float[Tensor, "n s *more"]:
+        log_total = self.log_total if self.own is not None else self.log_total[None]
+        log_total = log_total.reshape(*log_total.shape, *[1] * (total.ndim - 2))
+        empty = torch.isneginf(log_total)
+        return torch.where(empty, torch.zeros_like(total), total - torch.nan_to_num(log_total, neginf=0.0))
 
     def at_sites(self, sites: int, reference: Float[Tensor, "#T D"]) -> "AtomMixture":
         """Cut, or continued without atoms."""
@@ -137,6 +199,11 @@ def log_probabilities(family: Family, eta: Float[Tensor, "*b D"]) -> Float[Tenso
     """log p(k) under a family that the builder has checked to be of finite support."""
     assert isinstance(family, FiniteSupport)
     return family.log_probabilities(eta)
+
+
+def _log_shift(family: Family, reference: Float[Tensor, "..."], g: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Φ(η₀+g) − Φ(η₀)."""
+    return family.log_normaliser(reference + g) - family.log_normaliser(reference)
 
 
 def _own_log_count(own: Factor, like: Tensor) -> Float[Tensor, "N T"]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rpmodels import errors
 from rpmodels.carriers import Batch, Sites
+from rpmodels.observations import series
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,18 @@ class Observations:
         def tensor(array: NDArray[Any], kind: torch.dtype | None = None) -> torch.Tensor:
             return torch.as_tensor(np.ascontiguousarray(array), dtype=kind).to(device)
 
+        time_dtype = torch.float32 if device.type == "mps" else torch.float64
         return Batch(
             index=tensor(index),
-            sites=Sites(tensor(self.times[index, :sites], dtype), tensor(exists[:, :sites])),
+            sites=Sites(tensor(self.times[index, :sites], time_dtype), tensor(exists[:, :sites])),
             weights=tensor(self.weights[index], dtype),
             inputs={name: tensor(values[index, :sites]) for name, values in self.values.items()},
             present={name: tensor(have[index, :sites]) for name, have in self.present.items()},
         )
+
+    def sites(self, device: torch.device) -> Sites:
+        """Times and existence of all observations."""
+        return Sites(torch.as_tensor(np.array(self.times), device=device), torch.as_tensor(self.exists, device=device))
 
     def subset(self, index: NDArray[np.int64]) -> "Observations":
         """Some of the observations."""
@@ -89,6 +95,17 @@ class Observations:
         """The observations that can teach something: positive weight, and something present."""
         something = np.any([have.any(1) for have in self.present.values()], axis=0)
         return np.flatnonzero(something & (self.weights > 0))
+
+    def has_common_times(self) -> bool:
+        """Whether all trials have the times of the longest, or the first of them."""
+        return series.first_irregular(self.times, self.exists) is None
+
+    def check_series(self, per_site: bool) -> None:
+        """Complain of what a model of time series cannot use, and warn of what it should not be given."""
+        series.warn_if_smoothed(self.values, self.present, self.exists)
+        if per_site:
+            series.check_common_times(self.times, self.exists)
+            series.warn_of_lonely_sites(self.present, self.times)
 
     def check_learnable(self, across_sites: bool = True) -> None:
         """Refuse data from which no RPM can learn anything, before any work is done.

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rpmodels import errors
+from rpmodels.carriers import kept_double
 
 ScalingName = Literal["auto", "none", "standard", "robust", "sqrt", "unit"]
 NAMES: tuple[str, ...] = ("auto", "none", "standard", "robust", "sqrt", "unit")
@@ -62,13 +63,7 @@ class Affine(Scaling):
         self.root = root
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "Affine":
-        """Moves, but stays in double precision: an offset like a time stamp has more digits than float32."""
-
-        def moved(tensor: Tensor) -> Tensor:
-            there: Tensor = fn(tensor)
-            return there if there.device.type == "mps" else tensor.to(there.device)
-
-        return cast("Affine", super()._apply(moved, recurse))  # type: ignore[no-untyped-call]
+        return cast("Affine", super()._apply(kept_double(fn), recurse))  # type: ignore[no-untyped-call]
 
     def forward(self, rows: Shaped[Tensor, "n *event"], dtype: torch.dtype) -> Shaped[Tensor, "n *event"]:
         """Scaled and clipped."""

@@ -1,6 +1,9 @@
 """Priors over the latents. Add a file to add a prior."""
 
 from rpmodels.priors.categorical import CategoricalPrior
+from rpmodels.priors.gaussian import GaussianPrior
+from rpmodels.priors.gaussian_process import GaussianProcessPrior
+from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState
 from rpmodels.priors.prior import IndependentSites, Posterior, Prior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
 
@@ -8,7 +11,12 @@ __all__ = [
     "CategoricalPrior",
     "DirichletSimplex",
     "FixedSimplex",
+    "GaussianPrior",
+    "GaussianProcessPrior",
+    "HasInducing",
     "IndependentSites",
+    "InducingPosterior",
+    "InducingState",
     "LearnedSimplex",
     "Posterior",
     "Prior",

@@ -31,14 +31,13 @@ class Posterior(ABC):
     def kl(self) -> Float[Tensor, "N"]:
         """KL(q(Z)‖p(Z)) per observation."""
 
-    @property
     @abstractmethod
-    def log_partition(self) -> Float[Tensor, "N"]:
-        """log ∫ p(Z) exp(Σ potentials·t): with the exact potentials, log W (eq 4)."""
+    def draw(self, generator: torch.Generator) -> tuple[Shaped[Tensor, "N T *z"], Float[Tensor, "N"]]:
+        """A joint draw of Z per observation, and its log p/q: an importance sampler of the prior."""
 
-    @abstractmethod
     def sample(self, generator: torch.Generator) -> Shaped[Tensor, "N T *z"]:
         """A joint draw of Z per observation."""
+        return self.draw(generator)[0]
 
 
 class Prior(nn.Module, ABC):
@@ -104,7 +103,7 @@ class IndependentSites(Posterior):
 
     @cached_property
     def log_partition(self) -> Float[Tensor, "N"]:
-        """Σ_t Φ(η_q) − Φ(η₀)."""
+        """log ∫ p(Z) exp(Σ potentials·t) = Σ_t Φ(η_q) − Φ(η₀): with the exact potentials, log W (eq 4)."""
         return self._summed(self.family.log_normaliser(self.eta) - self.log_normaliser)
 
     @cached_property
@@ -112,6 +111,8 @@ class IndependentSites(Posterior):
         """Σ_t potentials·μ_q − Φ(η_q) + Φ(η₀)."""
         return self._summed((self.potentials * self.mu).sum(-1)) - self.log_partition
 
-    def sample(self, generator: torch.Generator) -> Shaped[Tensor, "N T *z"]:
-        """Every site by itself."""
-        return cast(Samplable, self.family).sample(self.eta, generator)
+    def draw(self, generator: torch.Generator) -> tuple[Shaped[Tensor, "N T *z"], Float[Tensor, "N"]]:
+        """Every site by itself; log p/q = Σ_t Φ(η_q) − Φ(η₀) − potentials·t(z)."""
+        z = cast(Samplable, self.family).sample(self.eta, generator)
+        t = self.family.statistic(z).to(self.eta.dtype)
+        return z, self.log_partition - self._summed((self.potentials * t).sum(-1))

@@ -1,9 +1,10 @@
 """Recognition networks and heads: from observations to potentials."""
 
-from rpmodels.recognition.factor import RecognitionFactor
+from rpmodels.recognition.factor import RecognitionFactor, fit_scalings
 from rpmodels.recognition.heads import AbsoluteHead, Head, RelativeHead
 from rpmodels.recognition.networks import (
     MLP,
+    ConstantPrecision,
     ConvolutionalNetwork,
     Linear,
     LookupTable,
@@ -13,11 +14,13 @@ from rpmodels.recognition.networks import (
 __all__ = [
     "MLP",
     "AbsoluteHead",
+    "ConstantPrecision",
     "ConvolutionalNetwork",
     "Head",
     "Linear",
     "LookupTable",
     "RecognitionFactor",
     "RelativeHead",
+    "fit_scalings",
     "reinitialise",
 ]

@@ -1,43 +1,56 @@
 """A recognition factor f_j(z|x): input scaling, input dropout, network and head."""
 
+from collections.abc import Mapping
+
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
 from rpmodels import errors
-from rpmodels.carriers import Factor
+from rpmodels.carriers import AllLatents, Factor, Targets
 from rpmodels.families import Family
-from rpmodels.observations import FactorSpec, Scaling, Unscaled
+from rpmodels.observations import FactorSpec, Observations, Scaling, Unscaled, fit_scaling
 from rpmodels.recognition.heads import Head
 from rpmodels.recognition.networks import rows_of
 
 
 class RecognitionFactor(nn.Module):
-    """Everything between an observed x_j and its potential. Absent rows never reach the network."""
+    """Everything between an observed x_j and its potential. Absent rows never reach the network.
 
-    def __init__(self, network: nn.Module, head: Head, input_dropout: float = 0.0) -> None:
+    `family` is that of the latents it targets.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        head: Head,
+        family: Family,
+        targets: Targets | None = None,
+        input_dropout: float = 0.0,
+    ) -> None:
         super().__init__()
         self.network = network
         self.head = head
+        self.family = family
+        self.targets = targets or AllLatents()
         self.scaling: Scaling = Unscaled()
         self.input_dropout = nn.Dropout(input_dropout)
 
-    def forward(
-        self,
-        inputs: Shaped[Tensor, "N T *event"],
-        present: Bool[Tensor, "N T"],
-        family: Family,
-        reference: Float[Tensor, "S D"],
-    ) -> Factor:
-        """g at every site, zero where absent."""
+    def reference(self, prior: Float[Tensor, "S D"]) -> Float[Tensor, "S d"]:
+        """What g is relative to, given the prior's marginal over all latents."""
+        return self.head.reference(self.family, self.targets.natural(prior))
+
+    def forward(self, inputs: Shaped[Tensor, "N T *event"], present: Bool[Tensor, "N T"], like: Tensor) -> Factor:
+        """g at every site, zero where absent, in the precision and place of `like`."""
         if bool(present.all()):
-            raw = self._raw(rows_of(inputs), reference.dtype).reshape(*present.shape, -1)
-            return Factor(self.head(family, raw, reference), present)
-        raw = reference.new_zeros(*present.shape, family.raw_size)
+            raw = self._raw(rows_of(inputs), like.dtype).reshape(*present.shape, -1)
+            return Factor(self.head(self.family, raw), present, self.targets)
+        raw = like.new_zeros(*present.shape, self.family.raw_size)
         if bool(present.any()):
-            raw[present] = self._raw(inputs[present], reference.dtype)
-        g = self.head(family, raw, reference)
-        return Factor(torch.where(present[..., None], g, torch.zeros_like(g)), present)
+            raw[present] = self._raw(inputs[present], like.dtype)
+        g = self.head(self.family, raw)
+        return Factor(torch.where(present[..., None], g, torch.zeros_like(g)), present, self.targets)
 
     def _raw(self, rows: Shaped[Tensor, "n *event"], dtype: torch.dtype) -> Float[Tensor, "n R"]:
         scaled = self.scaling(rows, dtype)
@@ -46,12 +59,12 @@ class RecognitionFactor(nn.Module):
         raw: Tensor = self.network(scaled)
         return raw
 
-    def check(self, name: str, spec: FactorSpec, family: Family, like: Tensor) -> None:
+    def check(self, name: str, spec: FactorSpec, like: Tensor) -> None:
         """Try the network on two rows before any work is done; say what it gave and what it should give."""
         rows = torch.zeros(2, *spec.event_shape, dtype=like.dtype)
         if spec.vocabulary is not None:  # the largest code, to see whether the table reaches it
             rows = torch.full((2,), max(0, len(spec.vocabulary) - 1))
-        expected = (2, family.raw_size)
+        expected = (2, self.family.raw_size)
         training = self.training
         self.eval()
         try:
@@ -63,3 +76,26 @@ class RecognitionFactor(nn.Module):
             self.train(training)
         if got != expected:
             raise errors.network_shape(name, spec.event_shape, expected, got)
+
+
+def fit_scalings(
+    recognisers: Mapping[str, RecognitionFactor],
+    observations: Observations,
+    choice: str | Mapping[str, str],
+    like: Tensor,
+) -> None:
+    """One scaling per network and choice: factors that share a network must share what it sees."""
+    given = dict.fromkeys(recognisers, choice) if isinstance(choice, str) else choice
+    asked = {str(name): each for name, each in given.items()}
+    for name in asked:
+        if name not in recognisers:
+            raise errors.unknown_factor(name, list(recognisers))
+    groups: dict[tuple[int, str], list[str]] = {}
+    for name, recogniser in recognisers.items():
+        groups.setdefault((id(recogniser.network), asked.get(name, "auto")), []).append(name)
+    for (_, chosen), names in groups.items():
+        rows = [observations.present_rows(name) for name in names]
+        together = rows[0] if len(rows) == 1 else np.concatenate(rows)
+        scaling = fit_scaling(", ".join(names), together, chosen, observations.specs[names[0]].is_label)
+        for name in names:
+            recognisers[name].scaling = scaling.to(like.device, like.dtype)

@@ -1,4 +1,4 @@
-"""Heads: from a network's raw output to the potential g that the rest of the library reads."""
+"""Heads: from a network's raw output to the potential g of a factor, and what g is relative to."""
 
 from abc import ABC, abstractmethod
 
@@ -9,30 +9,47 @@ from rpmodels.families import Family
 
 
 class Head(ABC):
-    """Raw output → g = η_j(x) − η₀."""
+    """η_j(x) = reference + g(x), with g in the family's cone of potentials."""
+
+    @property
+    @abstractmethod
+    def relative(self) -> bool:
+        """Whether the reference is the prior's own marginal."""
 
     @abstractmethod
-    def __call__(
-        self, family: Family, raw: Float[Tensor, "N T R"], reference: Float[Tensor, "S D"]
-    ) -> Float[Tensor, "N T D"]:
-        """The potential of every site."""
+    def reference(self, family: Family, prior: Float[Tensor, "S D"]) -> Float[Tensor, "S D"]:
+        """What factors are relative to, given the prior's marginal."""
 
-
-class RelativeHead(Head):
-    """η_j(x) = η₀ + g(x): the network gives what it knows beyond the prior. The default."""
-
-    def __call__(
-        self, family: Family, raw: Float[Tensor, "N T R"], reference: Float[Tensor, "S D"]
-    ) -> Float[Tensor, "N T D"]:
-        """g is the network's output, in the family's cone of potentials."""
+    def __call__(self, family: Family, raw: Float[Tensor, "*b R"]) -> Float[Tensor, "*b D"]:
+        """g from the network's output."""
         return family.to_potential(raw)
 
 
-class AbsoluteHead(Head):
-    """η_j(x) itself from the network, as the paper states it; g may then leave the cone."""
+class RelativeHead(Head):
+    """Relative to the prior: the network gives what it knows beyond it. The default."""
 
-    def __call__(
-        self, family: Family, raw: Float[Tensor, "N T R"], reference: Float[Tensor, "S D"]
-    ) -> Float[Tensor, "N T D"]:
-        """g = η_j(x) − η₀."""
-        return family.to_valid(raw) - reference
+    @property
+    def relative(self) -> bool:
+        """Yes."""
+        return True
+
+    def reference(self, family: Family, prior: Float[Tensor, "S D"]) -> Float[Tensor, "S D"]:
+        """The prior's marginal."""
+        return prior
+
+
+class AbsoluteHead(Head):
+    """η_j(x) itself from the network, as the paper states it: relative to the broadest member, whatever the prior.
+
+    The broadest member is the common floor of precision that keeps the interior bound a bound: every factor
+    knows at least as much, so η_j − η̃ is valid for all of them whenever it is valid for the floor.
+    """
+
+    @property
+    def relative(self) -> bool:
+        """No."""
+        return False
+
+    def reference(self, family: Family, prior: Float[Tensor, "S D"]) -> Float[Tensor, "S D"]:
+        """The same for every prior."""
+        return family.broadest().to(prior).expand_as(prior)

@@ -76,6 +76,24 @@ class LookupTable(nn.Embedding):
         return super().forward(x)
 
 
+class ConstantPrecision(nn.Module):
+    """A network for the first numbers of a factor (its linear part), one learned constant for all others."""
+
+    def __init__(self, network: nn.Module, n_first: int, n_out: int) -> None:
+        super().__init__()
+        self.network = network
+        self.rest = nn.Parameter(torch.zeros(n_out - n_first))
+
+    def reset_parameters(self) -> None:
+        """Precision softplus(0), off-diagonals 0."""
+        nn.init.zeros_(self.rest)
+
+    def forward(self, x: Shaped[Tensor, "n *event"]) -> Float[Tensor, "n out"]:
+        """Raw numbers of n observations."""
+        first: Tensor = self.network(x)
+        return torch.cat([first, self.rest.expand(len(first), -1)], -1)
+
+
 def reinitialise(network: nn.Module) -> None:
     """Fresh weights wherever a layer knows how to draw them; frozen layers (a pretrained body) stay as they are."""
     for module in network.modules():

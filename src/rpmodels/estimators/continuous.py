@@ -1,0 +1,227 @@
+"""What estimators with continuous latents share: the choice of parts, and the verbs of a Gaussian posterior."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rpmodels import errors, log_weight
+from rpmodels.estimators import choices
+from rpmodels.estimators.base import LABELS, RPMEstimator
+from rpmodels.estimators.layout import Layout
+from rpmodels.families import Continuous, Family
+from rpmodels.free_energy import Score
+from rpmodels.inference import EStep
+from rpmodels.learning import Move
+from rpmodels.mixtures import AtomPolicy, ExpectedLogMixture, Marginal, quadrature
+from rpmodels.model import RPM
+from rpmodels.observations import Observations
+from rpmodels.priors import Posterior, Prior
+from rpmodels.recognition import ConstantPrecision
+from rpmodels.seeding import spawn
+
+
+@dataclass(frozen=True)
+class LatentPosterior:
+    """The latents as the model sees them, in the form of the input: arrays (…, K), or lists of them."""
+
+    mean: Any
+    covariance: Any
+    """(…, K, K): over the latents, at every time."""
+    draws: Callable[[int, int], Any]
+
+    @property
+    def variance(self) -> Any:
+        """(…, K)."""
+        if isinstance(self.covariance, list):
+            return [np.diagonal(each, axis1=-2, axis2=-1) for each in self.covariance]
+        return np.diagonal(self.covariance, axis1=-2, axis2=-1)
+
+    def sample(self, n_samples: int = 1, random_state: int = 0) -> Any:
+        """Joint draws over all times and latents: a list of `n_samples`, each in the form of the mean."""
+        return self.draws(n_samples, random_state)
+
+
+class ContinuousEstimator(RPMEstimator, ABC):
+    """RP-FA and RP-GPFA: the same parts, the same verbs, another prior."""
+
+    retries = 3
+
+    n_latents: int
+    expected_log_mixture: Any
+    e_step: Any
+    covariance: str
+    precision: str
+    targets: Mapping[str, Sequence[int]] | None
+    marginal: Any
+
+    # ---- building ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def _prior(self, family: Family, observations: Observations) -> Prior:
+        """p(Z) for these data."""
+
+    @abstractmethod
+    def _atoms(self, observations: Observations) -> AtomPolicy:
+        """Whose observations F_j mixes."""
+
+    @abstractmethod
+    def _read(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
+        """The user's data, and the form that results shall have."""
+
+    def _regularisation(self, observations: Observations) -> choices.Regularisation:
+        return choices.continuous_regularisation(int(observations.exists.sum()))
+
+    def _build(self, observations: Observations) -> RPM:
+        default = self._regularisation(observations)
+        family = choices.family(self.covariance, self.n_latents)
+        latents = {name: len((self.targets or {}).get(name, range(self.n_latents))) for name in observations.specs}
+        raw = {name: choices.family(self.covariance, max(1, count)).raw_size for name, count in latents.items()}
+        constant = choices.named("precision", self.precision, PRECISIONS, bool)
+        networks = choices.networks(
+            self.network,
+            self.tied,
+            observations,
+            latents if constant else raw,
+            choices.either(self.dropout, default.dropout, "dropout", below=1.0),
+            default.hidden,
+        )
+        if constant:
+            networks = _with_constant_precision(networks, latents, raw)
+        names = choices.APPROXIMATIONS
+        largest = max(latents.values())
+        return RPM(
+            self._prior(family, observations),
+            networks,
+            e_step=choices.named("e_step", self.e_step, choices.E_STEPS, EStep),
+            expected_log_mixture=choices.named(
+                "expected_log_mixture", self.expected_log_mixture, names, ExpectedLogMixture, largest
+            ),
+            atoms=self._atoms(observations),
+            head=choices.head(self.head),
+            targets=self.targets,
+            marginal=choices.named("marginal", self.marginal, choices.MARGINALS, Marginal),
+            scaling=self.scaling,
+            input_dropout=choices.either(self.input_dropout, default.input_dropout, "input_dropout", below=1.0),
+        )
+
+    def _move(self) -> Move | None:
+        return None
+
+    # ---- using ------------------------------------------------------------------------------
+
+    def _new(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
+        """New data, checked against what the model was fitted to."""
+        return self._read(X, known=self._fitted().specs, **options)
+
+    def transform(self, X: Any, **options: Any) -> Any:
+        """Posterior means of the latents, from whatever factors are present, in the form of X."""
+        observations, layout = self._new(X, **options)
+        model = self._fitted()
+        parts = [_moments(model, each.posterior.eta)[0] for each in model.infer(observations)]
+        return layout.form(_joined(parts, observations.n_sites))
+
+    def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
+        """fit(X).transform(X)."""
+        weights = options.pop("sample_weight", None)
+        return self.fit(X, y, sample_weight=weights, **options).transform(X, **options)
+
+    def posterior(self, X: Any, **options: Any) -> LatentPosterior:
+        """Means, covariances and joint draws of the latents, from whatever factors are present."""
+        observations, layout = self._new(X, **options)
+        posteriors = [each.posterior for each in self._fitted().infer(observations)]
+        return self._described(posteriors, layout, observations.n_sites)
+
+    def _described(self, posteriors: Sequence[Posterior], layout: Layout, n_sites: int) -> LatentPosterior:
+        moments = [_moments(self._fitted(), posterior.eta) for posterior in posteriors]
+        mean, covariance = (_joined(each, n_sites) for each in zip(*moments, strict=True))
+
+        def draws(n_samples: int, random_state: int) -> list[Any]:
+            generator = torch.Generator(self._fitted().device).manual_seed(spawn(random_state, 1)[0])
+            with torch.no_grad():
+                return [
+                    layout.form(_joined([posterior.sample(generator) for posterior in posteriors], n_sites))
+                    for _ in range(n_samples)
+                ]
+
+        return LatentPosterior(layout.form(mean), layout.form(covariance), draws)
+
+    def recognise(self, x: Any, factor: str, **options: Any) -> tuple[Any, Any]:
+        """f_j(z|x) of one factor alone, without the other factors and times: mean and covariance of its targets."""
+        model = self._fitted()
+        name = str(factor)
+        observations, layout = self._new({name: x}, **options)
+        family = cast(Continuous, dict(model.recognisers())[name].family)
+        means, covariances = [], []
+        for batch, factors in model.recognised(observations):
+            eta = model.references(batch.sites)[name] + factors[name].g
+            means.append(family.moments(eta)[0])
+            covariances.append(family.covariance(eta))
+        sites = observations.n_sites
+        return layout.form(_joined(means, sites)), layout.form(_joined(covariances, sites))
+
+    def score_samples(self, X: Any, *, exact: bool = False, **options: Any) -> NDArray[np.float64]:
+        """The bound on log W of every observation (with `exact`, ⟨log F⟩ by quadrature, K ≤ 3)."""
+        return self._scores(self._new(X, **options)[0], self._quadrature(exact))[0]
+
+    def score(self, X: Any, y: Any = None, *, exact: bool = False, **options: Any) -> Score:
+        """Mean bound on log W: nats above independence per observation, labelled, with ceiling and median.
+
+        `exact` replaces the model's way to ⟨log F⟩ by quadrature (K ≤ 3): then it is the free energy itself.
+        """
+        approximation = self._quadrature(exact)
+        values, ceilings = self._scores(self._new(X, **options)[0], approximation)
+        kind = (approximation or self._fitted().expected_log_mixture).kind
+        label = "the free energy, a lower bound of the" if exact else LABELS[kind]
+        return Score(float(values.mean()), float(ceilings.mean()), float(np.median(values)), label)
+
+    def _quadrature(self, exact: bool) -> ExpectedLogMixture | None:
+        if not exact:
+            return None
+        families = [cast(Continuous, each.family) for _, each in self._fitted().recognisers()]
+        chosen = quadrature(max(family.latents for family in families))
+        for family in families:
+            chosen.check(cast(Family, family))
+        return chosen
+
+    def log_weight(
+        self, X: Any, *, method: str = "importance", draws: int = 200, nodes: int = 32, **options: Any
+    ) -> log_weight.LogWeight:
+        """log W itself (eq 4): importance sampling from q with its standard error, or quadrature (one site, K ≤ 3)."""
+        model = self._fitted()
+        observations, _ = self._new(X, **options)
+        if method == "quadrature":
+            return log_weight.by_quadrature(model, observations, nodes)
+        if method != "importance":
+            raise errors.bad_choice("method", ("importance", "quadrature"), method)
+        generator = torch.Generator(model.device).manual_seed(spawn(self.random_state, 4)[3])
+        return log_weight.importance(model, observations, draws, generator)
+
+
+PRECISIONS: dict[str, Callable[[], bool]] = {"network": lambda: False, "constant": lambda: True}
+
+
+def _with_constant_precision(
+    networks: Mapping[str, nn.Module], first: Mapping[str, int], raw: Mapping[str, int]
+) -> dict[str, nn.Module]:
+    """Networks that factors share stay shared, their constant with them."""
+    wrapped = {id(network): ConstantPrecision(network, first[name], raw[name]) for name, network in networks.items()}
+    return {name: wrapped[id(network)] for name, network in networks.items()}
+
+
+@torch.no_grad()
+def _moments(model: RPM, eta: Float[Tensor, "N T D"]) -> tuple[Float[Tensor, "N T K"], Float[Tensor, "N T K K"]]:
+    family = cast(Continuous, model.prior.family)
+    return family.moments(eta)[0], family.covariance(eta)
+
+
+def _joined(parts: Sequence[Tensor], n_sites: int) -> NDArray[Any]:
+    """Batches as one array, padded to the same number of sites."""
+    padded = [nn.functional.pad(p, [0, 0] * (p.ndim - 2) + [0, n_sites - p.shape[1]]) for p in parts]
+    return np.asarray(torch.cat(padded).cpu().numpy())

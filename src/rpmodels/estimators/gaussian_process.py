@@ -1,0 +1,217 @@
+"""RPGPFA: smooth latents behind one or several series of observations (RP-GPFA)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rpmodels import checks, errors
+from rpmodels.carriers import Sites
+from rpmodels.estimators import kernels, layout
+from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
+from rpmodels.families import Family
+from rpmodels.learning import AsGiven, LongStart, RandomStart, Start, Training
+from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
+from rpmodels.observations import Observations, read
+from rpmodels.priors import GaussianProcessPrior, InducingPosterior, Prior
+
+RUNG = 100
+"""Steps between two halvings of the starts: memorisation shows by then."""
+ALIGNED_TRIALS = 40
+"""As many trials on one grid make a mixture per time good enough (docs/results/atoms.md)."""
+
+
+class RPGPFA(ContinuousEstimator):
+    """Recognition-parametrised Gaussian-process factor analysis: K smooth latents, a factor for every kind of series.
+
+    Observations are conditionally independent over factors and over time given the latents. Data are trials:
+    an array (N, T, *event), a list of (T_n, *event), or a dict {factor: either}; one array (T, D) is a long
+    recording, cut into windows. Observations in neighbouring bins must not share noise: do not smooth.
+
+    Args:
+        n_latents: K
+        n_inducing: M, or "auto": a fifth of the time points, twenty at least; all of them make the GP exact
+        inducing: "fixed" (evenly spaced), "learned", or places (M,) or (K, M)
+        kernel: "rbf", "matern12", "matern32", "matern52", "periodic", or a GPyTorch kernel in your own units of time,
+            of batch shape () or (K,)
+        mean: a GPyTorch mean function; zero by default
+        length_scale: where the kernel starts, in units of time; "auto" is one inducing spacing
+        window: length of the pieces that a long recording is cut into
+        expected_log_mixture: how ⟨log F⟩ is computed: "interior" (closed form), "interior_optimal", "interior_free",
+            "second_order", "monte_carlo", "quadrature" (K ≤ 3), or an `ExpectedLogMixture`
+        e_step: "amortised", "natural_gradient", "free", "free_inducing" (the paper's q(U)), or an `EStep`
+        atoms: "per_time" (A20), "pooled" over time, or "auto": pooled unless trials are aligned and many
+        covariance: of every factor, "diagonal" or "full"
+        precision: of every factor from its "network", or "constant"
+        targets: {factor: the latents it speaks of}; the others all
+        marginal: behind F_j: "empirical", "kernel_density", "gaussian"
+        network, tied, factors, head, scaling: as in `RPCategorical`
+        max_iter, tol, learning_rate: as in `RPCategorical`
+        batch_size: trials a step; "auto": as many as have ten thousand sites
+        n_init: starts, judged early; from the third on every other one starts with long length scales
+        n_jobs, random_state, device, dtype, verbose: as in `RPCategorical`
+        weight_decay, dropout, input_dropout, validation_fraction, patience: as in `RPCategorical`
+        max_gradient_norm, optimiser, scheduler, callbacks: as in `RPCategorical`
+
+    Attributes:
+        length_scales_: of every latent, in units of time
+        model_, history_, restarts_, score_, clipped_, n_iter_, stop_reason_, validation_curve_: as in `RPCategorical`
+
+    """
+
+    n_inducing: int | str
+    inducing: Any
+    kernel: Any
+    mean: Any
+    length_scale: float | str
+    window: int
+    atoms: Any
+
+    def __init__(
+        self,
+        n_latents: int = 1,
+        *,
+        n_inducing: int | str = "auto",
+        inducing: Any = "fixed",
+        kernel: Any = "rbf",
+        mean: Any = None,
+        length_scale: float | str = "auto",
+        window: int = 200,
+        expected_log_mixture: Any = "interior",
+        e_step: Any = "amortised",
+        atoms: Any = "auto",
+        covariance: str = "diagonal",
+        precision: str = "network",
+        targets: Mapping[str, Sequence[int]] | None = None,
+        marginal: Any = "empirical",
+        network: Any = "auto",
+        tied: bool = False,
+        factors: Mapping[str, Any] | None = None,
+        head: str = "relative",
+        scaling: str | Mapping[str, str] = "auto",
+        max_iter: int = 400,
+        tol: float | None = None,
+        learning_rate: float = 2e-2,
+        batch_size: int | str | None = "auto",
+        n_init: int = 3,
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+        device: str = "auto",
+        dtype: str = "float32",
+        verbose: int = 0,
+        weight_decay: float | str = "auto",
+        dropout: float | str = "auto",
+        input_dropout: float | str = "auto",
+        validation_fraction: float = 0.0,
+        patience: int = 200,
+        max_gradient_norm: float | None = 1.0,
+        optimiser: Any = None,
+        scheduler: Any = None,
+        callbacks: Sequence[Any] | None = None,
+    ) -> None:
+        self._remember(locals())
+
+    # ---- building ---------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        times: Any = None,
+        presence: Mapping[str, Any] | None = None,
+        sample_weight: Any = None,
+    ) -> "RPGPFA":
+        """Learn the latents that make the observations of a trial depend on each other.
+
+        Args:
+            X: trials, see above
+            y: ignored (labels and behaviour, where there are some, are factors)
+            times: (T,), (N, T) or a list of (T_n,); default 0, 1, 2, …
+            presence: {factor: (N,) or (N, T) booleans}; rows that are all NaN are missing too
+            sample_weight: (N,) weights, in the free energy and in every mixture F_j
+
+        """
+        return self._fit(self._read(X, times=times, presence=presence, weights=sample_weight, overlap=False)[0])
+
+    def _read(self, X: Any, *, overlap: bool = True, **options: Any) -> tuple[Observations, layout.Layout]:
+        factors = None if isinstance(X, Mapping) else self.factors
+        if layout.is_recording(X):
+            return self._read_recording(X, factors, overlap, options)
+        observations = read(X, factors=factors, series=True, **options)
+        if layout.is_list(X):
+            return observations, layout.ListOfTrials(observations.exists.sum(1).tolist())
+        return observations, layout.Trials()
+
+    def _read_recording(
+        self, X: Any, factors: Mapping[str, Any] | None, overlap: bool, options: dict[str, Any]
+    ) -> tuple[Observations, layout.Layout]:
+        """Windows as trials, their times counted from their own beginning."""
+        length = checks.integer("window", self.window, 2)
+        total = len(next(iter(X.values())) if isinstance(X, Mapping) else X)
+        places = layout.windows(total, length, length // 2 if overlap else 0)
+        cut = dict(options)
+        if cut.get("times") is not None:
+            times = np.asarray(cut["times"], np.float64)
+            if times.shape != (total,):
+                raise errors.bad_value("times", f"shape ({total},), as the recording", f"shape {times.shape}")
+            pieces = [times[start : start + size] for start, size in places]
+            cut["times"] = [piece - piece[0] for piece in pieces]
+        if cut.get("presence") is not None:
+            cut["presence"] = {n: layout.padded(np.asarray(have), places) for n, have in cut["presence"].items()}
+        observations = read(layout.cut(X, places, total), factors=factors, series=True, **cut)
+        return observations, layout.Recording([s for s, _ in places], [n for _, n in places], total)
+
+    def _prior(self, family: Family, observations: Observations) -> Prior:
+        return kernels.gaussian_process(
+            family, observations, self.kernel, self.n_inducing, self.inducing, self.mean, self.length_scale
+        )
+
+    def _atoms(self, observations: Observations) -> AtomPolicy:
+        if isinstance(self.atoms, AtomPolicy):
+            return self.atoms
+        known: dict[str, type[AtomPolicy]] = {"per_time": PerSite, "pooled": Pooled}
+        if self.atoms == "auto":
+            aligned = observations.has_common_times() and bool(observations.exists.all())
+            return PerSite() if aligned and len(observations) >= ALIGNED_TRIALS else Pooled()
+        if self.atoms not in known:
+            raise errors.bad_choice("atoms", ("auto", *known, "an AtomPolicy"), self.atoms)
+        return known[self.atoms]()
+
+    def _starts(self) -> Sequence[Start]:
+        further = [LongStart() if number % 2 else RandomStart() for number in range(self.n_init - 1)]
+        return [AsGiven(), *further]
+
+    def _rung(self, training: Training) -> int:
+        return max(1, min(RUNG, training.max_iter // 4))
+
+    # ---- using ------------------------------------------------------------------------------
+
+    @property
+    def length_scales_(self) -> NDArray[Any]:
+        """Length scale of every latent, in units of time (of the kernel's first part that has one)."""
+        return cast(GaussianProcessPrior, self._fitted().prior).length_scales().cpu().numpy()
+
+    def posterior(self, X: Any, *, at: Any = None, **options: Any) -> LatentPosterior:
+        """Means, covariances and joint draws of the latents, from whatever factors are present.
+
+        `at`: other times (U,), the same for every trial, at which to predict.
+        """
+        if at is None:
+            return super().posterior(X, **options)
+        observations, form = self._new(X, **options)
+        if isinstance(form, layout.Recording):
+            raise errors.bad_value("at", "trials (windows of a recording have their own clocks)", "a recording")
+        new = np.asarray(at, np.float64)
+        if new.ndim != 1 or not np.isfinite(new).all():
+            raise errors.bad_value("at", "finite times of shape (U,)", f"shape {new.shape}")
+        model = self._fitted()
+        predictions = []
+        for each in model.infer(observations):
+            times = torch.as_tensor(new, device=model.device).expand(each.batch.size, -1)
+            there = Sites(times, torch.ones_like(times, dtype=torch.bool))
+            with torch.no_grad():
+                predictions.append(cast(InducingPosterior, each.posterior).at(there))
+        return self._described(predictions, layout.Trials(), len(new))

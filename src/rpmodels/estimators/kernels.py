@@ -1,0 +1,94 @@
+"""From an estimator's plain arguments to a Gaussian-process prior that suits the data's own clock."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from gpytorch.kernels import Kernel, MaternKernel, PeriodicKernel, RBFKernel
+from numpy.typing import NDArray
+
+from rpmodels import checks, errors
+from rpmodels.families import Continuous, Family
+from rpmodels.observations import Observations
+from rpmodels.priors import GaussianProcessPrior
+
+KERNELS: dict[str, Callable[[torch.Size], Kernel]] = {
+    "rbf": lambda shape: RBFKernel(batch_shape=shape),
+    "matern12": lambda shape: MaternKernel(nu=0.5, batch_shape=shape),
+    "matern32": lambda shape: MaternKernel(nu=1.5, batch_shape=shape),
+    "matern52": lambda shape: MaternKernel(nu=2.5, batch_shape=shape),
+    "periodic": lambda shape: PeriodicKernel(batch_shape=shape),
+}
+FEWEST = 20
+PERIODS = 2.0
+"""A periodic kernel starts with this many periods in the longest trial."""
+
+
+def gaussian_process(
+    family: Family,
+    observations: Observations,
+    kernel: Any,
+    n_inducing: int | str,
+    inducing: Any,
+    mean: Any,
+    length_scale: float | str,
+) -> GaussianProcessPrior:
+    """The prior of RP-GPFA: the library's kernels run on a clock whose unit is one inducing spacing."""
+    assert isinstance(family, Continuous)
+    times = np.unique(observations.times[observations.exists])
+    places, learned = _places(inducing, n_inducing, times)
+    if isinstance(kernel, Kernel):  # in the user's own units
+        return GaussianProcessPrior(family, kernel, places, learn_inducing=learned, mean=mean)
+    if kernel not in KERNELS:
+        raise errors.bad_choice("kernel", (*KERNELS, "a GPyTorch kernel"), kernel)
+    spacing = _spacing(places, times)
+    made = KERNELS[kernel](torch.Size([family.latents]))
+    made.lengthscale = _start(length_scale, spacing) / spacing
+    if isinstance(made, PeriodicKernel):
+        made.period_length = (times[-1] - times[0]) / PERIODS / spacing
+    return GaussianProcessPrior(
+        family, made, places, learn_inducing=learned, mean=mean, time_scale=spacing, time_origin=float(times[0])
+    )
+
+
+def _start(length_scale: float | str, spacing: float) -> float:
+    if isinstance(length_scale, str):
+        if length_scale != "auto":
+            raise errors.bad_value("length_scale", "a positive number or 'auto'", repr(length_scale))
+        return spacing
+    return checks.number("length_scale", length_scale, above=0.0)
+
+
+def _places(inducing: Any, n_inducing: int | str, times: NDArray[np.float64]) -> tuple[torch.Tensor, bool]:
+    """τ, and whether it is learned."""
+    if not isinstance(inducing, str):
+        places = torch.as_tensor(np.asarray(inducing, np.float64))
+        if places.ndim not in (1, 2) or not bool(torch.isfinite(places).all()):
+            raise errors.bad_value("inducing", "finite places of shape (M,) or (K, M)", f"shape {tuple(places.shape)}")
+        return places, False
+    if inducing not in ("fixed", "learned"):
+        raise errors.bad_choice("inducing", ("fixed", "learned", "an array of places"), inducing)
+    count = _count(n_inducing, len(times))
+    if count == len(times):
+        return torch.as_tensor(times), inducing == "learned"
+    return torch.linspace(float(times[0]), float(times[-1]), count, dtype=torch.float64), inducing == "learned"
+
+
+def _count(n_inducing: int | str, available: int) -> int:
+    if isinstance(n_inducing, str):
+        if n_inducing != "auto":
+            raise errors.bad_value("n_inducing", "an integer or 'auto'", repr(n_inducing))
+        return min(available, max(FEWEST, available // 5))
+    wanted = checks.integer("n_inducing", n_inducing, 1)
+    if wanted > available:
+        warnings.warn(errors.too_many_inducing(wanted, available), stacklevel=2)
+    return min(wanted, available)
+
+
+def _spacing(places: torch.Tensor, times: NDArray[np.float64]) -> float:
+    """Typical distance of neighbouring inducing points; the whole duration when there is one point."""
+    if places.shape[-1] > 1:
+        return float(places.sort(-1).values.diff(dim=-1).median())
+    return max(float(times[-1] - times[0]), 1e-12) if len(times) > 1 else 1.0

@@ -1,0 +1,116 @@
+"""What comes out has the form of what went in: rows, trials in one array, a list of trials, or one long recording."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rpmodels import errors
+
+Times = NDArray[np.float64]
+
+
+class Layout(ABC):
+    """From results per trial and site (N, T, …) back to the user's form."""
+
+    @abstractmethod
+    def form(self, values: NDArray[Any]) -> Any:
+        """(N, T, …) as the user expects it."""
+
+
+class Rows(Layout):
+    """One site per observation: (N, …)."""
+
+    def form(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Without the axis of sites."""
+        return values[:, 0]
+
+
+class Trials(Layout):
+    """Trials in one array: (N, T, …)."""
+
+    def form(self, values: NDArray[Any]) -> NDArray[Any]:
+        """As it is."""
+        return values
+
+
+@dataclass(frozen=True)
+class ListOfTrials(Layout):
+    """A list of (T_n, …)."""
+
+    lengths: Sequence[int]
+
+    def form(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        """Without the padding."""
+        return [each[:length] for each, length in zip(values, self.lengths, strict=True)]
+
+
+@dataclass(frozen=True)
+class Recording(Layout):
+    """One long recording (T, …), inferred in overlapping windows: every time is taken where it lies deepest."""
+
+    starts: Sequence[int]
+    lengths: Sequence[int]
+    total: int
+
+    def form(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Stitched."""
+        result = np.zeros((self.total, *values.shape[2:]), values.dtype)
+        depth = np.full(self.total, -1)
+        for each, start, length in zip(values, self.starts, self.lengths, strict=True):
+            place = np.arange(length)
+            # Nothing lies beyond the ends of the recording: windows there count as deep up to the edge.
+            before = place + (self.total if start == 0 else 0)
+            after = length - 1 - place + (self.total if start + length == self.total else 0)
+            deep = np.minimum(before, after)
+            taken = np.flatnonzero(deep > depth[start : start + length])
+            result[start + taken] = each[taken]
+            depth[start + taken] = deep[taken]
+        return result
+
+
+def is_recording(data: Any) -> bool:
+    """One array (T,) or (T, D), or a dict of such: a single long trial."""
+    parts = list(data.values()) if isinstance(data, Mapping) else [data]
+    return bool(parts) and all(not _is_list(part) and np.ndim(part) <= 2 for part in parts)
+
+
+def is_list(data: Any) -> bool:
+    """Trials as a list, or a dict of lists."""
+    parts = list(data.values()) if isinstance(data, Mapping) else [data]
+    return any(map(_is_list, parts))
+
+
+def _is_list(part: Any) -> bool:
+    return isinstance(part, Sequence) and not isinstance(part, str)
+
+
+def windows(total: int, length: int, overlap: int) -> list[tuple[int, int]]:
+    """(start, length) of windows that cover a recording, the last one as long as the others where possible."""
+    if total <= length:
+        return [(0, total)]
+    step = length - overlap
+    starts = [*range(0, total - length, step), total - length]
+    return [(start, length) for start in starts]
+
+
+def cut(data: Any, places: Sequence[tuple[int, int]], total: int) -> Any:
+    """The windows of a recording as trials."""
+    if isinstance(data, Mapping):
+        return {name: cut(value, places, total) for name, value in data.items()}
+    array = np.asarray(data)
+    if len(array) != total:
+        raise errors.different_counts({"the first factor": total, "another": len(array)})
+    return [array[start : start + length] for start, length in places]
+
+
+def padded(have: NDArray[np.bool_], places: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
+    """The presence (T,) of a recording, per window (N, length of the longest)."""
+    longest = max(length for _, length in places)
+    result = np.zeros((len(places), longest), bool)
+    for row, (start, length) in zip(result, places, strict=True):
+        row[:length] = have[start : start + length]
+    return result

@@ -1,0 +1,97 @@
+"""Free E-steps: q as parameters of every trial, trained with the rest (the paper's way).
+
+`FreePotentials` gives every trial and site its own potential; `FreeInducing` is the paper's literal
+q(U) = N(μ, Σ) (A24–A31), in whitened coordinates, for priors with inducing points.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from rpmodels import errors, linalg
+from rpmodels.carriers import Factors, Rows, Sites, owned_rows
+from rpmodels.families import Continuous
+from rpmodels.families.gaussian import inverse_softplus
+from rpmodels.inference.e_step import EStep
+from rpmodels.inference.natural_gradient import NaturalGradient
+from rpmodels.mixtures import ExpectedLogMixture, Mixture
+from rpmodels.priors import HasInducing, InducingState, Posterior, Prior
+
+SETTLING = 50
+"""Natural-gradient steps for new data, whose own parameters nobody has trained."""
+
+
+class FreePotentials(EStep):
+    """A potential per trial and site, started at what the untrained factors say."""
+
+    def check(self, prior: Prior, mixture: Mixture, relative: bool) -> None:
+        """Continuous latents."""
+        if not isinstance(prior.family, Continuous):
+            raise errors.needs_continuous("free potentials", type(prior.family).__name__)
+
+    def initial_rows(
+        self, prior: Prior, sites: Sites, potentials: Callable[[], Float[Tensor, "N T D"]]
+    ) -> Mapping[str, Tensor]:
+        """Raw numbers of the potentials."""
+        start = potentials()
+        broadest = prior.family.broadest().to(start)  # a site where nothing is known still needs a finite raw number
+        return {"potentials": cast(Continuous, prior.family).to_raw(start + broadest)}
+
+    def settled(self) -> EStep:
+        """The optimum that the rows of new data would be trained to."""
+        return NaturalGradient(SETTLING)
+
+    def __call__(
+        self,
+        prior: Prior,
+        sites: Sites,
+        factors: Factors,
+        mixtures: Mapping[str, Mixture],
+        approximation: ExpectedLogMixture,
+        rows: Rows,
+    ) -> Posterior:
+        """The prior conditioned on the trials' own potentials."""
+        own = owned_rows(rows, "")["potentials"][:, : sites.exists.shape[1]]
+        return prior.condition(prior.family.to_potential(own), sites)
+
+
+class FreeInducing(EStep):
+    """q(U) = N(μ, Σ) per trial: μ and a triangular root of Σ are the parameters."""
+
+    def check(self, prior: Prior, mixture: Mixture, relative: bool) -> None:
+        """A prior with inducing points."""
+        if not isinstance(prior, HasInducing):
+            raise errors.needs_inducing(type(prior).__name__)
+
+    def initial_rows(
+        self, prior: Prior, sites: Sites, potentials: Callable[[], Float[Tensor, "N T D"]]
+    ) -> Mapping[str, Tensor]:
+        """μ and the root, from the untrained factors."""
+        state = cast(HasInducing, prior).state_of(potentials(), sites)
+        lower = linalg.cholesky(state.covariance, "the covariance of the inducing points")
+        diagonal = torch.diag_embed(inverse_softplus(lower.diagonal(dim1=-2, dim2=-1)))
+        return {"mean": state.mean, "root": lower.tril(-1) + diagonal}
+
+    def settled(self) -> EStep:
+        """The optimum that the rows of new data would be trained to."""
+        return NaturalGradient(SETTLING)
+
+    def __call__(
+        self,
+        prior: Prior,
+        sites: Sites,
+        factors: Factors,
+        mixtures: Mapping[str, Mixture],
+        approximation: ExpectedLogMixture,
+        rows: Rows,
+    ) -> Posterior:
+        """The latents under the trials' own q(U)."""
+        own = owned_rows(rows, "")
+        spread = softplus(own["root"].diagonal(dim1=-2, dim2=-1))
+        lower = own["root"].tril(-1) + torch.diag_embed(spread)
+        state = InducingState(own["mean"], lower @ lower.mT, 2.0 * spread.log().sum(-1))
+        return cast(HasInducing, prior).from_state(state, sites)

@@ -1,0 +1,130 @@
+"""The E-step refined by natural gradients: potentials λ at the stationary point of the free energy.
+
+At fixed θ the optimum satisfies λ = Σ_j (g_j − ∂⟨log F_j/r⟩/∂μ_q), a fixed point that is iterated with damping
+from the amortised start (conjugate-computation variational inference). An iterate is kept only where it raises
+the free energy of its observation; elsewhere the step is halved, so refinement never lowers it.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from rpmodels import checks, errors
+from rpmodels.carriers import Factor, Factors, Rows, Sites
+from rpmodels.families import Continuous
+from rpmodels.free_energy import free_energy
+from rpmodels.inference.e_step import EStep, summed_potentials
+from rpmodels.mixtures import ExpectedLogMixture, Mixture
+from rpmodels.priors import Posterior, Prior
+
+
+class NaturalGradient(EStep):
+    """A few damped steps towards the best q there is.
+
+    Args:
+        steps: at most this many
+        rho: the first step's size; the whole step (1) can oscillate for ever
+        tol: stop once no observation gains more nats than this in a step
+
+    """
+
+    def __init__(self, steps: int = 10, rho: float = 0.5, tol: float = 1e-5) -> None:
+        self.steps = checks.integer("steps", steps, 1)
+        self.rho = checks.number("rho", rho, above=0.0, below=1.0 + 1e-9)
+        self.tol = checks.number("tol", tol, least=0.0)
+
+    def check(self, prior: Prior, mixture: Mixture, relative: bool) -> None:
+        """Continuous latents."""
+        if not isinstance(prior.family, Continuous):
+            raise errors.needs_continuous("the natural-gradient E-step", type(prior.family).__name__)
+
+    def __call__(
+        self,
+        prior: Prior,
+        sites: Sites,
+        factors: Factors,
+        mixtures: Mapping[str, Mixture],
+        approximation: ExpectedLogMixture,
+        rows: Rows,
+    ) -> Posterior:
+        """The prior conditioned on λ. In training θ is reached through the amortised part of λ as well."""
+        start = summed_potentials(factors)
+        with torch.no_grad():
+            refined = self._refined(_Problem(prior, sites, factors, mixtures, approximation.settled()), start.detach())
+        return prior.condition(refined + (start - start.detach()), sites)
+
+    def _refined(self, problem: "_Problem", start: Float[Tensor, "N T D"]) -> Float[Tensor, "N T D"]:
+        potentials, posterior = start, problem.posterior(start)
+        if posterior is None:
+            raise errors.no_start_for_refinement()
+        reached = problem.value(posterior)
+        rho = torch.full_like(reached, self.rho)
+        for _ in range(self.steps):
+            target = problem.target(posterior)
+            share = rho[:, None, None]
+            candidate = (1.0 - share) * potentials + share * target
+            there = problem.posterior(candidate)
+            value = torch.full_like(reached, -math.inf) if there is None else problem.value(there)
+            better = value > reached
+            gain = torch.where(better, value - reached, torch.zeros_like(value)).max()
+            potentials = torch.where(better[:, None, None], candidate, potentials)
+            reached = torch.where(better, value, reached)
+            rho = torch.where(better, rho, 0.5 * rho)
+            if bool(better.all()) and float(gain) < self.tol:
+                break
+            posterior = cast(Posterior, problem.posterior(potentials))
+        return potentials
+
+
+class _Problem:
+    """One batch at fixed θ: the free energy as a function of the potentials."""
+
+    def __init__(
+        self,
+        prior: Prior,
+        sites: Sites,
+        factors: Factors,
+        mixtures: Mapping[str, Mixture],
+        approximation: ExpectedLogMixture,
+    ) -> None:
+        self.prior, self.sites, self.factors = prior, sites, factors
+        self.mixtures, self.approximation = mixtures, approximation
+
+    def posterior(self, potentials: Float[Tensor, "N T D"]) -> Posterior | None:
+        """q, or None where the potentials leave the prior no positive precision."""
+        try:
+            return self.prior.condition(potentials, self.sites)
+        except errors.NumericalError:
+            return None
+
+    def value(self, posterior: Posterior) -> Float[Tensor, "N"]:
+        """F per observation; −∞ where it is not a number."""
+        ones = torch.ones_like(posterior.kl)
+        try:
+            energy = free_energy(
+                self.prior, posterior, self.factors, self.mixtures, self.approximation, {}, ones, math.inf
+            )
+        except errors.NumericalError:
+            return torch.full_like(ones, -math.inf)
+        return torch.nan_to_num(energy.total, nan=-math.inf)
+
+    def target(self, posterior: Posterior) -> Float[Tensor, "N T D"]:
+        """Σ_j (g_j − ∂⟨log F_j/r⟩/∂μ_q)."""
+        slopes = {name: self._slope(posterior, factor, self.mixtures[name]) for name, factor in self.factors.items()}
+        return summed_potentials(
+            {name: Factor(each.g - slopes[name], each.present, each.targets) for name, each in self.factors.items()}
+        )
+
+    def _slope(self, posterior: Posterior, factor: Factor, mixture: Mixture) -> Float[Tensor, "N T d"]:
+        """∂⟨log F_j/r⟩/∂μ_q, through mean and spread."""
+        family = cast(Continuous, mixture.family)
+        eta = factor.targets.natural(posterior.eta)
+        mean, spread = (each.detach().requires_grad_() for each in family.moments(eta))
+        with torch.enable_grad():
+            expected = self.approximation(family.natural(mean, spread), mixture, {})
+            slopes = torch.autograd.grad(factor.masked(expected).sum(), (mean, spread))
+        return family.slope(mean.detach(), *slopes)

@@ -1,0 +1,85 @@
+"""log W(X), the exact log-likelihood ratio behind the free energy (eq 4): by quadrature, or by importance sampling.
+
+log W = log ∫ p(Z) ∏_jt f_j/F_j dZ. The free energy is a bound of it; these are the number itself, with its error.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rpmodels import checks, errors
+from rpmodels.families import Continuous, Family
+from rpmodels.mixtures import AtomMixture
+from rpmodels.mixtures.quadrature import GaussHermite, hermite
+from rpmodels.model import RPM, Inferred
+from rpmodels.observations import Observations
+
+
+@dataclass(frozen=True)
+class LogWeight:
+    """log W of every observation in nats, with the standard error of each (zero by quadrature)."""
+
+    values: NDArray[np.float64]
+    standard_error: NDArray[np.float64]
+    effective_samples: NDArray[np.float64]
+
+
+@torch.no_grad()
+def importance(model: RPM, observations: Observations, draws: int, generator: torch.Generator) -> LogWeight:
+    """From `draws` joint samples of q: unbiased for W; the standard error is that of log W by the delta method."""
+    checks.integer("draws", draws, 2)
+    logs, spreads, sizes = [], [], []
+    for each in model.infer(observations):
+        weights = torch.stack([_log_weight(each, model.prior.family, generator) for _ in range(draws)])
+        top = torch.logsumexp(weights, 0)
+        logs.append(top - math.log(draws))
+        shares = (weights - top).exp()
+        sizes.append(1.0 / shares.square().sum(0))
+        spreads.append((shares * draws).std(0) / math.sqrt(draws))
+    return LogWeight(*(torch.cat(each).double().cpu().numpy() for each in (logs, spreads, sizes)))
+
+
+@torch.no_grad()
+def by_quadrature(model: RPM, observations: Observations, nodes: int) -> LogWeight:
+    """Gauss–Hermite around q, for one site per observation and at most three latents."""
+    family = model.prior.family
+    GaussHermite(nodes).check(family)
+    if observations.n_sites != 1:
+        raise errors.one_site_only(observations.n_sites)
+    logs = []
+    for each in model.infer(observations):
+        eta = each.posterior.eta
+        points, weights = hermite(nodes, cast(Continuous, family).latents, eta)
+        z = cast(Continuous, family).reparametrise(eta[:, :, None], points.expand(*eta.shape[:2], -1, -1))
+        log_q = family.log_density(eta[:, :, None], family.statistic(z))
+        nothing = model.prior.condition(torch.zeros_like(eta), each.batch.sites).eta
+        log_p = family.log_density(nothing[:, :, None], family.statistic(z))
+        terms = log_p - log_q + _log_ratios(each, family, z)
+        logs.append(torch.logsumexp(terms[:, 0] + weights.log(), -1))
+    values = torch.cat(logs).double().cpu().numpy()
+    return LogWeight(values, np.zeros_like(values), np.full_like(values, np.inf))
+
+
+def _log_weight(inferred: Inferred, family: Family, generator: torch.Generator) -> Float[Tensor, "N"]:
+    """log p/q + Σ_jt log f_j/F_j at one joint draw."""
+    z, log_ratio = inferred.posterior.draw(generator)
+    return log_ratio + _log_ratios(inferred, family, z[:, :, None])[..., 0].sum(-1)
+
+
+def _log_ratios(inferred: Inferred, family: Family, z: Float[Tensor, "N T Q K"]) -> Float[Tensor, "N T Q"]:
+    """Σ_j log f_j(z|x_j)/F_j(z) over what is present."""
+    total = z.new_zeros(z.shape[:-1])
+    for name, factor in inferred.factors.items():
+        mixture = inferred.mixtures[name]
+        assert isinstance(mixture, AtomMixture)
+        t = factor.targets.mean(family.statistic(z))
+        log_f = (factor.g[:, :, None] * t).sum(-1) - mixture.log_shift(factor.g)[:, :, None]
+        ratio = log_f - mixture.log_ratio(t)
+        total = total + torch.where(factor.present[..., None], ratio, torch.zeros_like(ratio))
+    return total

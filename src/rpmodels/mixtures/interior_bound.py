@@ -1,0 +1,174 @@
+"""The interior variational bound (8), (A9–A13): ⟨log F_j⟩ from above, in closed form.
+
+With f̃ = exp(η̃·t) and a = η₀ − η̃,
+
+    ⟨log F/r⟩ ≤ (η_q − a)·μ_q − Φ(η_q) + log Σ_m w_m exp(Φ(a + g_m) − Φ(η₀ + g_m) + Φ(η₀)).
+
+Every g_m lies in the cone of potentials, so a + g_m is valid for every m whenever a is: no thresholding,
+and always a bound. It is convex in a. At a = η_q it is Jensen's inequality on F/r.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from rpmodels import errors, linalg
+from rpmodels.carriers import Rows
+from rpmodels.families import Continuous, Family, HasStatisticCovariance
+from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind
+from rpmodels.mixtures.mixture import AtomMixture, Mixture
+
+
+class _InteriorBound(ExpectedLogMixture):
+    """The bound, for a choice of a = η₀ − η̃."""
+
+    @property
+    def kind(self) -> Kind:
+        """An upper bound of ⟨log F⟩, so the free energy stays a lower bound."""
+        return Kind.UPPER_BOUND
+
+    def check(self, family: Family) -> None:
+        """Continuous latents."""
+        if not isinstance(family, Continuous):
+            raise errors.needs_continuous("the interior bound", type(family).__name__)
+
+    def summarise(self, atoms: AtomMixture) -> Mixture:
+        """The atoms themselves."""
+        return atoms
+
+    @abstractmethod
+    def auxiliary(self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, rows: Rows) -> Float[Tensor, "N T D"]:
+        """a = η₀ − η̃ at every site."""
+
+    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, rows: Rows) -> Float[Tensor, "N T"]:
+        """The bound at the chosen a."""
+        assert isinstance(mixture, AtomMixture)
+        a = self.auxiliary(eta_q, mixture, rows)
+        family = mixture.family
+        outside = _log_gamma(a, mixture) - family.log_normaliser(eta_q)
+        return outside if a is eta_q else outside + ((eta_q - a) * family.mean(eta_q)).sum(-1)
+
+
+class InteriorBound(_InteriorBound):
+    """η̃ = η₀ − η_q: no auxiliary parameters, tight as F_j → p. The default."""
+
+    def auxiliary(self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, rows: Rows) -> Float[Tensor, "N T D"]:
+        """a = η_q."""
+        return eta_q
+
+
+class OptimalInteriorBound(_InteriorBound):
+    """The best η̃ of every site by Newton's method; gradients by the envelope theorem.
+
+    At the optimum Σ_m w_m μ(η_m − η̃) = μ_q. Steps that leave the valid cone or raise the bound are halved.
+    """
+
+    def __init__(self, steps: int = 8) -> None:
+        self.steps = steps
+
+    def check(self, family: Family) -> None:
+        """Newton needs the covariance of the statistic."""
+        super().check(family)
+        if not isinstance(family, HasStatisticCovariance):
+            raise errors.needs_statistic_covariance("the optimal interior bound", type(family).__name__)
+
+    @torch.no_grad()
+    def auxiliary(self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, rows: Rows) -> Float[Tensor, "N T D"]:
+        """a by Newton from a = η_q; constant for the gradient."""
+        fixed = mixture.detached()
+        mu_q = fixed.family.mean(eta_q)
+        a = eta_q.clone()
+        value = _objective(a, mu_q, fixed)
+        for _ in range(self.steps):
+            direction = _newton_direction(a, mu_q, fixed)
+            a, value = _line_search(a, value, direction, mu_q, fixed)
+        return a
+
+
+class FreeInteriorBound(_InteriorBound):
+    """η̃ as parameters of every trial, factor and site, as in the paper; started at a = η_q."""
+
+    def initial_rows(
+        self, family: Family, eta_q: Callable[[], Float[Tensor, "N T D"]]
+    ) -> Mapping[str, Float[Tensor, "N T R"]]:
+        """Raw numbers of a."""
+        return {"auxiliary": cast(Continuous, family).to_raw(eta_q())}
+
+    def settled(self) -> ExpectedLogMixture:
+        """New data have no rows; the optimum is what their rows would be trained to."""
+        return OptimalInteriorBound()
+
+    def auxiliary(self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, rows: Rows) -> Float[Tensor, "N T D"]:
+        """a from the rows."""
+        return mixture.family.to_valid(rows["auxiliary"][:, : eta_q.shape[1]])
+
+
+def _log_gamma(a: Float[Tensor, "N T D"], mixture: AtomMixture) -> Float[Tensor, "N T"]:
+    """log Γ̃ (A11) with r in place of the constants: log Σ_m w_m exp(Φ(a+g_m) − Φ(η₀+g_m) + Φ(η₀))."""
+
+    def pairs(g: Tensor, log_weight: Tensor) -> Tensor:
+        return mixture.family.pair_log_normaliser(a[:, :, None], g) + log_weight
+
+    return mixture.log_mean(pairs, a.numel())
+
+
+def _objective(a: Float[Tensor, "N T D"], mu_q: Float[Tensor, "N T D"], mixture: AtomMixture) -> Float[Tensor, "N T"]:
+    """What of the bound depends on a; +∞ where a is not valid."""
+    family = cast(Continuous, mixture.family)
+    valid = family.valid(a)
+    inside = torch.where(valid[..., None], a, mixture.family.broadest().to(a))
+    value = _log_gamma(inside, mixture) - (a * mu_q).sum(-1)
+    return torch.where(valid, value, torch.full_like(value, torch.inf))
+
+
+def _newton_direction(
+    a: Float[Tensor, "N T D"], mu_q: Float[Tensor, "N T D"], mixture: AtomMixture
+) -> Float[Tensor, "N T D"]:
+    """−H⁻¹∇ in coordinates of the family's basis, H = Σ_m w_m V(a+g_m) + Cov_w μ(a+g_m)."""
+    family = mixture.family
+    assert isinstance(family, HasStatisticCovariance)
+    covariance_root = family.covariance_root
+    basis = family.basis().to(a)
+    size = len(basis)
+
+    def pairs(g: Tensor, log_weight: Tensor) -> tuple[Tensor, Tensor]:
+        eta = a[:, :, None] + g
+        offset = (family.mean(eta) - mu_q[:, :, None]) @ basis.mT
+        roots = covariance_root(eta[..., None, :], basis)
+        second = roots @ roots.mT + offset[..., :, None] * offset[..., None, :]
+        return family.log_normaliser(eta) + log_weight, torch.cat([offset, second.flatten(-2)], -1)
+
+    _, averages = mixture.log_mean_and_averages(pairs, a.numel() * size * 2)
+    gradient, second = averages[..., :size], torch.unflatten(averages[..., size:], -1, (size, size))
+    hessian = second - gradient[..., :, None] * gradient[..., None, :]
+    # Scaled to a unit diagonal: means and squares differ by orders of magnitude.
+    scale = hessian.diagonal(dim1=-2, dim2=-1).clamp_min(torch.finfo(a.dtype).tiny).rsqrt()
+    factor = linalg.cholesky(hessian * scale[..., :, None] * scale[..., None, :], "the Hessian of the interior bound")
+    direction: Tensor = -(scale * linalg.solve(factor, scale * gradient)) @ basis
+    return direction
+
+
+def _line_search(
+    a: Float[Tensor, "N T D"],
+    value: Float[Tensor, "N T"],
+    direction: Float[Tensor, "N T D"],
+    mu_q: Float[Tensor, "N T D"],
+    mixture: AtomMixture,
+) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N T"]]:
+    """The longest of the steps 1, ½, ¼, … that lowers the bound, per site; else none."""
+    step = 1.0
+    for _ in range(8):
+        candidate = a + step * direction
+        reached = _objective(candidate, mu_q, mixture)
+        better = reached < value
+        a = torch.where(better[..., None], candidate, a)
+        value = torch.where(better, reached, value)
+        direction = torch.where(better[..., None], torch.zeros_like(direction), direction)
+        if not bool(direction.any()):
+            break
+        step *= 0.5
+    return a, value

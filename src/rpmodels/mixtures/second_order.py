@@ -1,0 +1,58 @@
+"""The second-order approximation (6–7), (A2–A8): log F_j expanded in t(z) around μ_q.
+
+⟨log F/r⟩ ≈ log Σ_m w_m exp(g_m·μ_q − Φ(η₀+g_m) + Φ(η₀)) + ½ tr(V_q Cov_π(g)), with π the softmax of the
+same terms (7). V_q is used through the family's root only, u·u′ = gᵀ V_q g′, so no K²×K² matrix is built:
+the trace is Σ_m π_m |u_m|² − |Σ_m π_m u_m|².
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from rpmodels import errors
+from rpmodels.carriers import Rows
+from rpmodels.families import Family, HasStatisticCovariance
+from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind
+from rpmodels.mixtures.mixture import AtomMixture, Mixture
+
+
+class SecondOrder(ExpectedLogMixture):
+    """Right as q narrows; neither bound nor exact."""
+
+    @property
+    def kind(self) -> Kind:
+        """An estimate: the free energy may exceed the likelihood."""
+        return Kind.ESTIMATE
+
+    def check(self, family: Family) -> None:
+        """Needs V_q."""
+        if not isinstance(family, HasStatisticCovariance):
+            raise errors.needs_statistic_covariance("the second-order approximation", type(family).__name__)
+
+    def summarise(self, atoms: AtomMixture) -> Mixture:
+        """The atoms themselves."""
+        return atoms
+
+    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, rows: Rows) -> Float[Tensor, "N T"]:
+        """(6) with r in place of the constants."""
+        assert isinstance(mixture, AtomMixture)
+        family = mixture.family
+        assert isinstance(family, HasStatisticCovariance)
+        covariance_root = family.covariance_root
+        mu_q = mixture.family.mean(eta_q)
+        # A potential common to all atoms changes nothing; without it float32 does not cancel.
+        centre = _centre(mixture)
+
+        def pairs(g: Tensor, log_weight: Tensor) -> tuple[Tensor, Tensor]:
+            u = covariance_root(eta_q[:, :, None], g - centre)
+            terms = (mu_q[:, :, None] @ g.mT)[:, :, 0] + log_weight
+            return terms, torch.cat([u, u.square().sum(-1, keepdim=True)], -1)
+
+        first, averages = mixture.log_mean_and_averages(pairs, 2 * eta_q.numel())
+        trace = averages[..., -1] - averages[..., :-1].square().sum(-1)
+        return first + 0.5 * trace
+
+
+def _centre(mixture: AtomMixture) -> Float[Tensor, "1 S 1 D"]:
+    shares = torch.softmax(mixture.log_count, -1).nan_to_num(0.0)
+    return torch.einsum("sa,sad->sd", shares, mixture.g.detach())[None, :, None]

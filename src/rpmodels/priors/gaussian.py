@@ -1,0 +1,61 @@
+"""One Gaussian latent per site (RP-FA): z ~ N(0, I), or learned. Conditioning adds precisions."""
+
+from typing import cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from rpmodels import errors
+from rpmodels.carriers import Sites
+from rpmodels.families import Continuous, Family
+from rpmodels.priors.prior import IndependentSites, Posterior, Prior
+
+
+class GaussianPrior(Prior):
+    """Sites independent, each N(0, I); `learned` makes mean and (co)variance parameters.
+
+    Learned, it is one of many equivalent models (any linear map of the latents gives another), so it serves
+    those who give some of the factors a meaning of their own, by a frozen network or absolute factors.
+    """
+
+    def __init__(self, family: Family, learned: bool = False) -> None:
+        super().__init__()
+        if not isinstance(family, Continuous):
+            raise errors.needs_continuous("the Gaussian prior", type(family).__name__)
+        self._family = family
+        size = family.latents
+        blocks = torch.eye(size // family.groups).expand(family.groups, -1, -1)
+        raw = family.to_raw(family.natural(torch.zeros(size), family.spread(blocks)))
+        self.raw = nn.Parameter(raw, requires_grad=learned)
+
+    @property
+    def family(self) -> Family:
+        """Diagonal or full Gaussian."""
+        return cast(Family, self._family)
+
+    def reference(self, sites: Sites, shared: bool) -> Float[Tensor, "S D"]:
+        """The same for all sites."""
+        return self.family.to_valid(self.raw)[None]
+
+    def condition(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> Posterior:
+        """Natural parameters add."""
+        eta = self.family.to_valid(self.raw)[None]
+        return IndependentSites(self.family, eta, self.family.log_normaliser(eta), potentials, sites)
+
+    @property
+    def couples_sites(self) -> bool:
+        """Sites are independent."""
+        return False
+
+    def sample(self, sites: Sites, generator: torch.Generator) -> Float[Tensor, "N T K"]:
+        """Independent draws."""
+        eta = self.family.to_valid(self.raw).expand(*sites.exists.shape, -1)
+        return cast(Continuous, self.family).sample(eta, generator)
+
+    def update(self, posterior: Posterior, weights: Float[Tensor, "N"], fraction: float) -> None:
+        """Learned by gradient."""
+
+    def parameter_kl(self) -> Float[Tensor, ""]:
+        """Point estimates."""
+        return self.raw.new_zeros(())

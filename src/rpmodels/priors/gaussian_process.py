@@ -1,0 +1,261 @@
+"""K independent Gaussian processes with inducing points (RP-GPFA, A21–A31): conditioning is a sparse GP regression.
+
+Inducing variables are whitened, u = L v with LLᵀ = κ(τ, τ) and v ~ N(0, I). With A = L⁻¹κ(τ, t), potentials
+g·t(z_t) give q(v) the precision I + A diag(−2g⁽²⁾) Aᵀ and the shift A g⁽¹⁾: the exact maximiser of
+−KL(q(v)‖p(v)) + Σ⟨g·t⟩, and the exact posterior when τ are the times. Latents stay independent when the
+family is diagonal; a full family couples them in one K·M × K·M matrix.
+"""
+
+from typing import Any, cast
+
+import torch
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
+from gpytorch.settings import lazily_evaluate_kernels
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from rpmodels import errors, linalg
+from rpmodels.carriers import Sites, Times
+from rpmodels.families import Continuous, Family
+from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState, Projection
+from rpmodels.priors.prior import Posterior, Prior
+
+
+class GaussianProcessPrior(Prior, HasInducing):
+    """z_k ~ GP(mean_k, κ_k), k = 1 … K.
+
+    Args:
+        family: of one site: diagonal (independent latents) or full (coupled a posteriori)
+        kernel: a GPyTorch kernel over one input dimension, batch shape () for all latents or (K,)
+        inducing: places τ, (M,) shared or (K, M) per latent
+        learn_inducing: whether τ are parameters
+        mean: a GPyTorch mean of batch shape () or (K,); zero by default
+        time_scale, time_origin: kernel, mean and τ see (time − origin)/scale
+
+    """
+
+    tau: Tensor
+
+    def __init__(
+        self,
+        family: Family,
+        kernel: Kernel,
+        inducing: Float[Tensor, "*K M"],
+        *,
+        learn_inducing: bool = False,
+        mean: Mean | None = None,
+        time_scale: float = 1.0,
+        time_origin: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if not isinstance(family, Continuous):
+            raise errors.needs_continuous("the Gaussian-process prior", type(family).__name__)
+        self._family = family
+        for what, part in (("kernel", kernel), ("mean", mean)):
+            shape = tuple(getattr(part, "batch_shape", ()))
+            if shape not in ((), (family.latents,)):
+                raise errors.wrong_batch_shape(what, family.latents, shape)
+        self.kernel = kernel
+        self.mean_function = mean
+        self.clock = Times(torch.tensor([time_origin, time_scale], dtype=torch.float64))
+        places = (inducing.detach().double() - time_origin) / time_scale
+        if learn_inducing:
+            self.tau = nn.Parameter(places)
+        else:
+            self.register_buffer("tau", places)
+
+    @property
+    def family(self) -> Family:
+        """Diagonal or full Gaussian."""
+        return cast(Family, self._family)
+
+    @property
+    def latents(self) -> int:
+        """K."""
+        return int(self._family.latents)
+
+    @property
+    def n_inducing(self) -> int:
+        """M."""
+        return int(self.tau.shape[-1])
+
+    @property
+    def inducing_times(self) -> Float[Tensor, "*K M"]:
+        """τ in the user's units."""
+        origin, scale = self.clock.values
+        places: Tensor = self.tau.detach() * scale + origin
+        return places
+
+    def _scaled_parts(self) -> list[Kernel]:
+        """Every part of the kernel that has a length scale."""
+        return [part for part in self.kernel.modules() if isinstance(part, Kernel) and part.has_lengthscale]
+
+    def length_scales(self) -> Float[Tensor, "K"]:
+        """In the user's units of time, of the first part of the kernel that has one; NaN where none has."""
+        parts = self._scaled_parts()
+        scale = parts[0].lengthscale.detach().reshape(-1) if parts else self.tau.new_full((1,), torch.nan)
+        in_time: Tensor = scale * self.clock.values[1]
+        return in_time.expand(self.latents)
+
+    @torch.no_grad()
+    def stretch(self, times: float) -> None:
+        """Make every length scale this many times as long."""
+        for part in self._scaled_parts():
+            part.lengthscale = part.lengthscale * times
+
+    @property
+    def couples_sites(self) -> bool:
+        """The sites of a trial teach each other."""
+        return True
+
+    def inducing_shape(self) -> tuple[int, int]:
+        """Independent groups of latents, and the inducing numbers of each: (K, M), or (1, K·M) when coupled."""
+        groups = self._family.groups
+        return groups, self.latents // groups * self.n_inducing
+
+    # ---- kernel algebra ----------------------------------------------------------------------
+
+    def _scaled(self, times: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        # In double until the origin is gone: times may be stamps with more digits than float32.
+        origin, scale = self.clock.values
+        scaled: Tensor = (times - origin) / scale
+        return scaled.to(self.tau.dtype)
+
+    def _covariance(self, left: Float[Tensor, "*k a"], right: Float[Tensor, "*k b"]) -> Float[Tensor, "K a b"]:
+        """κ_k(left, right)."""
+        with lazily_evaluate_kernels(False):  # dense at once: our Cholesky only
+            evaluated: Any = self.kernel(left[..., None], right[..., None])
+        dense: Tensor = evaluated.to_dense()
+        return dense.expand(self.latents, -1, -1)
+
+    def _whitened(self, times: Float[Tensor, "U"]) -> Float[Tensor, "K M U"]:
+        """A = L⁻¹κ(τ, t)."""
+        every = torch.cat([self.tau, times.expand(*self.tau.shape[:-1], -1)], -1)
+        inside, across = torch.split(self._covariance(self.tau, every), [self.n_inducing, len(times)], -1)
+        factor = linalg.kernel_cholesky(inside, "the kernel of the inducing points")
+        solved: Tensor = torch.linalg.solve_triangular(factor, across, upper=False)
+        return solved
+
+    def _variance(self, times: Float[Tensor, "U"]) -> Float[Tensor, "K U"]:
+        values: Tensor = self.kernel(times[:, None], diag=True)
+        return values.expand(self.latents, -1)
+
+    def _mean(self, times: Float[Tensor, "U"]) -> Float[Tensor, "K U"]:
+        if self.mean_function is None:
+            return times.new_zeros(1, 1).expand(self.latents, len(times))
+        values: Tensor = self.mean_function(times[:, None])
+        return values.expand(self.latents, -1)
+
+    def project(self, sites: Sites) -> Projection:
+        """A, the variance that inducing points leave over, and the mean, at these sites."""
+        times, index = distinct_times(sites)
+        scaled = self._scaled(times)
+        projection = self._whitened(scaled)
+        rest = (self._variance(scaled) - projection.square().sum(-2)).clamp_min(0.0)
+        mean = self._mean(scaled)
+        if index is None:
+            return self._grouped(projection[None], rest[None], mean[None])
+        return self._grouped(
+            projection[:, :, index].permute(2, 0, 1, 3), rest[:, index].movedim(1, 0), mean[:, index].movedim(1, 0)
+        )
+
+    def _grouped(
+        self, a: Float[Tensor, "n K M T"], rest: Float[Tensor, "n K T"], mean: Float[Tensor, "n K T"]
+    ) -> Projection:
+        groups = self.inducing_shape()[0]
+        shape = (groups, self.latents // groups)
+        return Projection(*(torch.unflatten(each, 1, shape) for each in (a, rest, mean)))
+
+    def residual_root(self, sites: Sites) -> Float[Tensor, "n K T T"]:
+        """A root of κ(t, t) − AᵀA, for joint draws of the latents given the inducing points."""
+        times, index = distinct_times(sites)
+        scaled = self._scaled(times)
+        projection = self._whitened(scaled)
+        covariance = self._covariance(scaled, scaled) - projection.mT @ projection
+        whole = covariance[None] if index is None else covariance[:, index[:, :, None], index[:, None]].movedim(1, 0)
+        return linalg.root(whole)
+
+    # ---- the contract ------------------------------------------------------------------------
+
+    def reference(self, sites: Sites, shared: bool) -> Float[Tensor, "S D"]:
+        """The prior's marginal at every site of a common grid, or the moment-matched average over all sites."""
+        times, index = distinct_times(sites)
+        scaled = self._scaled(times)
+        mean, variance = self._mean(scaled).mT, self._variance(scaled).mT
+        if shared:
+            counts = (sites.exists if index is None else sites.exists.new_ones(1)).to(mean.dtype)
+            share = counts.sum(0) / counts.sum() if index is None else _frequencies(index, sites, len(times)).to(mean)
+            average = share @ mean
+            spread = share @ (variance + (mean - average).square())
+            mean, variance = average[None], spread[None]
+        blocks = torch.diag_embed(torch.unflatten(variance, -1, (self._family.groups, -1)))
+        return self._family.natural(mean, self._family.spread(blocks))
+
+    def condition(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> Posterior:
+        """q(v) with precision I + A diag(−2g⁽²⁾) Aᵀ, and the marginals it implies."""
+        projection = self.project(sites)
+        return InducingPosterior(self, sites, self._state(potentials, sites, projection), projection)
+
+    def state_of(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> InducingState:
+        """q(v) given potentials at sites that exist."""
+        return self._state(potentials, sites, self.project(sites))
+
+    def _state(self, potentials: Float[Tensor, "N T D"], sites: Sites, projection: Projection) -> InducingState:
+        first, weight = _split(self._family, potentials, self._family.groups)
+        if self.mean_function is not None:
+            first = first - torch.einsum("ngbct,ngct->ngbt", weight, projection.mean.expand_as(first))
+        if not sites.complete:
+            exists = sites.exists[:, None, None, :]
+            first = torch.where(exists, first, 0.0)
+            weight = torch.where(exists[:, :, None], weight, 0.0)
+        covariance, log_det = linalg.inverse_and_log_det(
+            projection.precision(weight), "the posterior precision of the inducing points"
+        )
+        mean = (covariance @ projection.shift(first)[..., None])[..., 0]
+        return InducingState(mean, covariance, -log_det)
+
+    def from_state(self, state: InducingState, sites: Sites) -> InducingPosterior:
+        """The posterior of the latents under a given q(v) (A24–A28)."""
+        return InducingPosterior(self, sites, state, self.project(sites))
+
+    def sample(self, sites: Sites, generator: torch.Generator) -> Float[Tensor, "N T K"]:
+        """Joint draws over the sites of every trial."""
+        groups, size = self.inducing_shape()
+        count = sites.exists.shape[0]
+        zero = self.tau.new_zeros(count, groups, size)
+        eye = torch.eye(size, dtype=zero.dtype, device=zero.device).expand(count, groups, -1, -1)
+        return self.from_state(InducingState(zero, eye, zero[..., 0]), sites).sample(generator)
+
+    def update(self, posterior: Posterior, weights: Float[Tensor, "N"], fraction: float) -> None:
+        """Hyper-parameters are learned by gradient."""
+
+    def parameter_kl(self) -> Float[Tensor, ""]:
+        """Point estimates."""
+        return self.tau.new_zeros(())
+
+
+def distinct_times(sites: Sites) -> tuple[Float[Tensor, "U"], Int[Tensor, "N T"] | None]:
+    """The times there are, and which of them every site has; no index when all trials share one grid."""
+    longest = sites.exists.sum(1).argmax()
+    grid = sites.times[longest]
+    if bool(((sites.times == grid) | ~sites.exists).all()):
+        return grid, None
+    times, index = torch.unique(torch.where(sites.exists, sites.times, grid[0]), return_inverse=True)
+    return times, index
+
+
+def _frequencies(index: Int[Tensor, "N T"], sites: Sites, count: int) -> Float[Tensor, "U"]:
+    share = torch.zeros(count, dtype=torch.float64, device=index.device)
+    share = share.index_add(0, index[sites.exists], torch.ones_like(index[sites.exists], dtype=torch.float64))
+    return share / share.sum()
+
+
+def _split(
+    family: Continuous, potentials: Float[Tensor, "N T D"], groups: int
+) -> tuple[Float[Tensor, "N G B T"], Float[Tensor, "N G B B T"]]:
+    """g⁽¹⁾ and −2g⁽²⁾ by groups of coupled latents, time last."""
+    size = family.latents // groups
+    first = torch.unflatten(potentials[..., : family.latents].mT, 1, (groups, size))
+    second = -2.0 * potentials[..., family.latents :].mT
+    return first, torch.unflatten(second, 1, (groups, size, size))
