@@ -4,10 +4,10 @@ Probabilistic latent-variable models that learn what makes several observations 
 neural recognition networks and no decoder.
 """
 
-from rpmodels import datasets, families, inference, metrics, mixtures, priors, recognition
+from rpmodels import datasets, families, inference, metrics, mixtures, presets, priors, recognition
 from rpmodels.errors import RPModelsError, RPModelsWarning
 from rpmodels.estimators import RPFA, RPGPFA, RPCategorical
-from rpmodels.learning import Training, train
+from rpmodels.learning import TimeLimit, Training, train
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, read
 from rpmodels.versions import __version__, show_versions
@@ -20,6 +20,7 @@ __all__ = [
     "RPCategorical",
     "RPModelsError",
     "RPModelsWarning",
+    "TimeLimit",
     "Training",
     "__version__",
     "datasets",
@@ -27,6 +28,7 @@ __all__ = [
     "inference",
     "metrics",
     "mixtures",
+    "presets",
     "priors",
     "read",
     "recognition",

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -18,7 +18,7 @@ from rpmodels.estimators.layout import Layout
 from rpmodels.families import Continuous, Family
 from rpmodels.free_energy import Score
 from rpmodels.inference import EStep
-from rpmodels.learning import Move
+from rpmodels.learning import Move, Training
 from rpmodels.mixtures import AtomPolicy, ExpectedLogMixture, Marginal, quadrature
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -60,6 +60,7 @@ class ContinuousEstimator(RPMEstimator, ABC):
     precision: str
     targets: Mapping[str, Sequence[int]] | None
     marginal: Any
+    alternate: int | None
 
     # ---- building ---------------------------------------------------------------------------
 
@@ -77,6 +78,9 @@ class ContinuousEstimator(RPMEstimator, ABC):
 
     def _regularisation(self, observations: Observations) -> choices.Regularisation:
         return choices.continuous_regularisation(int(observations.exists.sum()))
+
+    def _training(self, observations: Observations) -> Training:
+        return replace(super()._training(observations), alternate=self.alternate)
 
     def _build(self, observations: Observations) -> RPM:
         default = self._regularisation(observations)

@@ -33,6 +33,7 @@ class RPFA(ContinuousEstimator):
         device, dtype, verbose: as in `RPCategorical`
         weight_decay, dropout, input_dropout, validation_fraction, patience: as in `RPCategorical`
         max_gradient_norm, optimiser, scheduler, callbacks: as in `RPCategorical`
+        alternate: with a free E-step, train the trials' own parameters and all others by turns of so many steps
 
     Attributes:
         model_, history_, restarts_, score_, clipped_, n_iter_, stop_reason_, validation_curve_: as in `RPCategorical`
@@ -73,6 +74,7 @@ class RPFA(ContinuousEstimator):
         validation_fraction: float = 0.0,
         patience: int = 200,
         max_gradient_norm: float | None = 1.0,
+        alternate: int | None = None,
         optimiser: Any = None,
         scheduler: Any = None,
         callbacks: Sequence[Any] | None = None,

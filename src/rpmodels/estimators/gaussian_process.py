@@ -54,6 +54,7 @@ class RPGPFA(ContinuousEstimator):
         n_jobs, random_state, device, dtype, verbose: as in `RPCategorical`
         weight_decay, dropout, input_dropout, validation_fraction, patience: as in `RPCategorical`
         max_gradient_norm, optimiser, scheduler, callbacks: as in `RPCategorical`
+        alternate: with a free E-step, train the trials' own parameters and all others by turns of so many steps
 
     Attributes:
         length_scales_: of every latent, in units of time
@@ -107,6 +108,7 @@ class RPGPFA(ContinuousEstimator):
         validation_fraction: float = 0.0,
         patience: int = 200,
         max_gradient_norm: float | None = 1.0,
+        alternate: int | None = None,
         optimiser: Any = None,
         scheduler: Any = None,
         callbacks: Sequence[Any] | None = None,

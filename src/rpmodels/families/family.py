@@ -56,7 +56,7 @@ class Family(ABC):
         """The member that absolute factors (the paper's) are relative to: uniform, or as near as there is one."""
         return torch.zeros(self.natural_size)
 
-    def log_density(self, eta: Float[Tensor, "*b D"], t: Float[Tensor, "*b D"]) -> Float[Tensor, "*b"]:
+    def log_density(self, eta: Float[Tensor, "*b D"], t: Float[Tensor, "*c D"]) -> Float[Tensor, "..."]:
         """log p(z) = η·t(z) − Φ(η), given t = t(z)."""
         return (eta * t).sum(-1) - self.log_normaliser(eta)
 
@@ -90,8 +90,8 @@ class Reparametrised(Samplable):
         """How many standard normal numbers one draw takes."""
 
     @abstractmethod
-    def reparametrise(self, eta: Float[Tensor, "*b D"], noise: Float[Tensor, "*b E"]) -> Float[Tensor, "*b K"]:
-        """z(η, ε)."""
+    def reparametrise(self, eta: Float[Tensor, "*b D"], noise: Float[Tensor, "*c E"]) -> Float[Tensor, "..."]:
+        """z(η, ε); leading axes broadcast."""
 
     def sample(self, eta: Float[Tensor, "*b D"], generator: torch.Generator) -> Shaped[Tensor, "..."]:
         """One z for every leading index of η."""

@@ -136,7 +136,7 @@ class FullGaussian(Family, Continuous, HasStatisticCovariance):
         """K."""
         return self.latents
 
-    def reparametrise(self, eta: Float[Tensor, "*b D"], noise: Float[Tensor, "*b K"]) -> Float[Tensor, "*b K"]:
+    def reparametrise(self, eta: Float[Tensor, "*b D"], noise: Float[Tensor, "*c K"]) -> Float[Tensor, "..."]:
         """m + L⁻ᵀ ε, with LLᵀ = Λ."""
         first, factor = self._factorised(eta)
         spread: Tensor = torch.linalg.solve_triangular(factor.mT, noise[..., None], upper=True)[..., 0]

@@ -126,7 +126,7 @@ class DiagonalGaussian(Family, Continuous, HasStatisticCovariance):
         """K."""
         return self.latents
 
-    def reparametrise(self, eta: Float[Tensor, "*b D"], noise: Float[Tensor, "*b K"]) -> Float[Tensor, "*b K"]:
+    def reparametrise(self, eta: Float[Tensor, "*b D"], noise: Float[Tensor, "*c K"]) -> Float[Tensor, "..."]:
         """m + √v ε."""
         m, v = self.moments(eta)
         return m + v.sqrt() * noise

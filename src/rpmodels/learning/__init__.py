@@ -1,6 +1,7 @@
 """Learning: one loop, its consumers, restarts."""
 
 from rpmodels.learning.batches import Minibatches
+from rpmodels.learning.consumers import TimeLimit
 from rpmodels.learning.loop import Objective, State, steps
 from rpmodels.learning.moves import Move, SplitMerge
 from rpmodels.learning.restarts import Attempt, best_of
@@ -20,6 +21,7 @@ __all__ = [
     "SplitMerge",
     "Start",
     "State",
+    "TimeLimit",
     "Training",
     "best_of",
     "device_of",

@@ -1,6 +1,7 @@
 """Small consumers of the loop's state: history, progress, and stopping on a plateau."""
 
 import math
+import time
 from collections import deque
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
+from rpmodels import checks
 from rpmodels.learning.loop import GOAL, State
 
 
@@ -58,6 +60,21 @@ class Plateau:
                 f"plateau: {after.mean() - before.mean():+.2g} nats over the last {self._window} steps "
                 f"(tol {self._tolerance:.2g})"
             )
+
+
+class TimeLimit:
+    """Stops after so many seconds of the final run, counted from its first step."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = checks.number("seconds", seconds, above=0.0)
+        self._start: float | None = None
+
+    def __call__(self, state: State) -> None:
+        """Look at the clock."""
+        now = time.monotonic()
+        self._start = now if self._start is None else self._start
+        if now - self._start > self._seconds:
+            state.stop_reason = f"time limit: {self._seconds:g} s, {state.step} steps"
 
 
 class Progress:

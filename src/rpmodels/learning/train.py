@@ -12,6 +12,7 @@ from torch.optim.lr_scheduler import LRScheduler, MultiStepLR
 
 from rpmodels import checks, errors
 from rpmodels.carriers import Batch
+from rpmodels.learning.alternation import Alternation
 from rpmodels.learning.batches import Divided, Minibatches, divide
 from rpmodels.learning.consumers import History, Plateau, Progress
 from rpmodels.learning.held_out import HeldOut
@@ -38,6 +39,8 @@ class Training:
             With validation, stop when the held-out score has not improved for `patience` steps
         validation_fraction: share of observations held out to stop by
         settle: share of the steps after the drop of the learning rate
+        alternate: train the trials' own parameters (of a free E-step) and all others by turns of so many steps;
+            None for jointly
         optimiser, scheduler: factories that replace the default AdamW and the drop
 
     """
@@ -51,6 +54,7 @@ class Training:
     patience: int = 200
     validation_fraction: float = 0.0
     settle: float = 0.3
+    alternate: int | None = None
     optimiser: Callable[[Iterable[Any]], Optimizer] | None = None
     scheduler: Callable[[Optimizer], LRScheduler] | None = None
 
@@ -61,6 +65,8 @@ class Training:
             checks.integer("batch_size", self.batch_size, 2)
         checks.number("weight_decay", self.weight_decay, least=0.0)
         checks.integer("patience", self.patience, 1)
+        if self.alternate is not None:
+            checks.integer("alternate", self.alternate, 1)
         checks.number("validation_fraction", self.validation_fraction, least=0.0, below=1.0)
 
     def make_optimiser(self, model: RPM) -> Optimizer:
@@ -141,6 +147,10 @@ class Run:
         objective = RPMObjective(self.model, float(observations.weights.sum()))
         rescue = Rescue(self.model, self.optimiser, self.scheduler, self.step)
         every: list[Consumer] = [self.history, rescue, *consumers]
+        turns = None
+        if self.training.alternate is not None and list(self.model.rows):
+            turns = Alternation(self.model, self.training.alternate, self.step)
+            every.append(turns)
         limit = self.training.max_gradient_norm
         feed = self._feed(observations, until)
         for state in steps(objective, feed, self.optimiser, self.scheduler, limit, self.step):
@@ -150,6 +160,8 @@ class Run:
             if state.stop_reason is not None:
                 self.stop_reason = state.stop_reason
                 break
+        if turns is not None:
+            turns.end()
 
     def finish(self, data: Divided, consumers: Sequence[Consumer] = ()) -> None:
         """Train to the end with the usual stopping, then make F_j over all the data."""

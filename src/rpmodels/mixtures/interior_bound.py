@@ -85,6 +85,8 @@ class OptimalInteriorBound(_InteriorBound):
         value = _objective(a, mu_q, fixed)
         for _ in range(self.steps):
             direction = _newton_direction(a, mu_q, fixed)
+            if not bool(direction.any()):
+                break
             a, value = _line_search(a, value, direction, mu_q, fixed)
         return a
 
@@ -128,7 +130,7 @@ def _objective(a: Float[Tensor, "N T D"], mu_q: Float[Tensor, "N T D"], mixture:
 def _newton_direction(
     a: Float[Tensor, "N T D"], mu_q: Float[Tensor, "N T D"], mixture: AtomMixture
 ) -> Float[Tensor, "N T D"]:
-    """−H⁻¹∇ in coordinates of the family's basis, H = Σ_m w_m V(a+g_m) + Cov_w μ(a+g_m)."""
+    """−H⁻¹∇ in coordinates of the family's basis, H = Σ_m w_m V(a+g_m) + Cov_w μ(a+g_m); zero where converged."""
     family = mixture.family
     assert isinstance(family, HasStatisticCovariance)
     covariance_root = family.covariance_root
@@ -148,8 +150,10 @@ def _newton_direction(
     # Scaled to a unit diagonal: means and squares differ by orders of magnitude.
     scale = hessian.diagonal(dim1=-2, dim2=-1).clamp_min(torch.finfo(a.dtype).tiny).rsqrt()
     factor = linalg.cholesky(hessian * scale[..., :, None] * scale[..., None, :], "the Hessian of the interior bound")
-    direction: Tensor = -(scale * linalg.solve(factor, scale * gradient)) @ basis
-    return direction
+    coordinates = -scale * linalg.solve(factor, scale * gradient)
+    promised = -(coordinates * gradient).sum(-1, keepdim=True)
+    # What a step still promises to gain (nats) is below rounding: done.
+    return torch.where(promised > 10.0 * torch.finfo(a.dtype).eps, coordinates @ basis, 0.0)
 
 
 def _line_search(

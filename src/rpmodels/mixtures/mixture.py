@@ -95,8 +95,8 @@ class AtomMixture(Mixture):
             total, averages = both, (1.0 - share) * averages + share * values[..., 0, :]
         return self._normalised(total), averages
 
-    def log_ratio(self, t: Float[Tensor, "n s Q D"]) -> Float[Tensor, "n s Q"]:
-        """log F_j(z)/r(z) at given statistics t(z): Q of them for every site (axes n, s broadcast)."""
+    def log_ratio(self, t: Float[Tensor, "n s Q D"]) -> Float[Tensor, "N T Q"]:
+        """log F_j(z)/r(z) at given statistics t(z): Q of them for every site, or the same for all (n = s = 1)."""
 
         def pairs(g: Tensor, log_weight: Tensor) -> Tensor:
             return t @ g.mT + log_weight[..., None, :]

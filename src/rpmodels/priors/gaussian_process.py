@@ -9,7 +9,7 @@ family is diagonal; a full family couples them in one K·M × K·M matrix.
 from typing import Any, cast
 
 import torch
-from gpytorch.kernels import Kernel
+from gpytorch.kernels import Kernel, PeriodicKernel
 from gpytorch.means import Mean
 from gpytorch.settings import lazily_evaluate_kernels
 from jaxtyping import Float, Int
@@ -54,6 +54,9 @@ class GaussianProcessPrior(Prior, HasInducing):
         self._family = family
         for what, part in (("kernel", kernel), ("mean", mean)):
             shape = tuple(getattr(part, "batch_shape", ()))
+            if isinstance(part, Mean) and not hasattr(part, "batch_shape"):  # some means only show it
+                dtype = next((each.dtype for each in part.parameters()), torch.get_default_dtype())
+                shape = tuple(part(torch.zeros(1, 1, dtype=dtype)).shape[:-1])
             if shape not in ((), (family.latents,)):
                 raise errors.wrong_batch_shape(what, family.latents, shape)
         self.kernel = kernel
@@ -84,7 +87,7 @@ class GaussianProcessPrior(Prior, HasInducing):
     def inducing_times(self) -> Float[Tensor, "*K M"]:
         """τ in the user's units."""
         origin, scale = self.clock.values
-        places: Tensor = self.tau.detach() * scale + origin
+        places: Tensor = self.tau.detach().to(origin.dtype) * scale + origin
         return places
 
     def _scaled_parts(self) -> list[Kernel]:
@@ -100,9 +103,10 @@ class GaussianProcessPrior(Prior, HasInducing):
 
     @torch.no_grad()
     def stretch(self, times: float) -> None:
-        """Make every length scale this many times as long."""
+        """Make every length scale (of a periodic part, its period) this many times as long."""
         for part in self._scaled_parts():
-            part.lengthscale = part.lengthscale * times
+            name = "period_length" if isinstance(part, PeriodicKernel) else "lengthscale"
+            setattr(part, name, getattr(part, name) * times)
 
     @property
     def couples_sites(self) -> bool:
@@ -123,10 +127,11 @@ class GaussianProcessPrior(Prior, HasInducing):
         return scaled.to(self.tau.dtype)
 
     def _covariance(self, left: Float[Tensor, "*k a"], right: Float[Tensor, "*k b"]) -> Float[Tensor, "K a b"]:
-        """κ_k(left, right)."""
-        with lazily_evaluate_kernels(False):  # dense at once: our Cholesky only
-            evaluated: Any = self.kernel(left[..., None], right[..., None])
-        dense: Tensor = evaluated.to_dense()
+        """κ_k(left, right), dense at once, computed in double precision: squared distances cancel in float32."""
+        wide = left.dtype if left.device.type == "mps" else torch.float64
+        with lazily_evaluate_kernels(False):
+            evaluated: Any = self.kernel(left[..., None].to(wide), right[..., None].to(wide))
+        dense: Tensor = evaluated.to_dense().to(left.dtype)
         return dense.expand(self.latents, -1, -1)
 
     def _whitened(self, times: Float[Tensor, "U"]) -> Float[Tensor, "K M U"]:
@@ -138,7 +143,8 @@ class GaussianProcessPrior(Prior, HasInducing):
         return solved
 
     def _variance(self, times: Float[Tensor, "U"]) -> Float[Tensor, "K U"]:
-        values: Tensor = self.kernel(times[:, None], diag=True)
+        # With a leading axis: without, GPyTorch takes K variances of K times for a matrix.
+        values: Tensor = self.kernel(times[None, :, None], diag=True)
         return values.expand(self.latents, -1)
 
     def _mean(self, times: Float[Tensor, "U"]) -> Float[Tensor, "K U"]:

@@ -1,0 +1,23 @@
+"""Named bundles of choices, to be handed to an estimator: `rp.RPGPFA(**rp.presets.paper())`."""
+
+from typing import Any
+
+
+def paper(expected_log_mixture: str = "interior_free") -> dict[str, Any]:
+    """RP-GPFA as the paper has it: a free q(U) per trial, absolute factors, one mixture per time, η̃ as parameters.
+
+    `expected_log_mixture` may be "monte_carlo" (20 samples) or "second_order" instead. Plain Adam, no regularisation,
+    160 000 steps: what the paper reports was reached after as many. Give it a `TimeLimit`, or a smaller `max_iter`.
+    """
+    return {
+        "e_step": "free_inducing",
+        "head": "absolute",
+        "atoms": "per_time",
+        "expected_log_mixture": expected_log_mixture,
+        "dropout": 0.0,
+        "input_dropout": 0.0,
+        "weight_decay": 0.0,
+        "learning_rate": 1e-3,
+        "max_gradient_norm": None,
+        "max_iter": 160_000,
+    }
