@@ -145,8 +145,8 @@ class RPM(nn.Module):
 
         @cache
         def factors() -> Factors:
-            with torch.no_grad():
-                return self.recognise(observations.batch(np.arange(len(observations)), self.dtype, self.device))
+            parts = [each for _, each in self.recognised(observations)]
+            return {name: joined([part[name] for part in parts], observations.n_sites) for name in self.names}
 
         def potentials() -> Tensor:
             return summed_potentials(factors()).detach()
@@ -261,6 +261,8 @@ class RPM(nn.Module):
         `own=False` is for the training observations themselves, which are among the atoms already.
         `approximation` replaces the model's own ⟨log F⟩ in the free energy, not in the choice of q.
         """
+        if self.prior.couples_sites and not self.atoms.shared:
+            observations.check_times(self.times.values[0].cpu().numpy())
         settled = self.expected_log_mixture.settled()
         mixtures = {name: self.fitted.summary(name, settled.summarise) for name in self.names}
         e_step = self.e_step.settled() if own else self.e_step

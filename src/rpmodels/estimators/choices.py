@@ -54,11 +54,20 @@ def regularisation(n_rows: int) -> Regularisation:
     return Regularisation(dropout=0.0, input_dropout=0.0, weight_decay=0.01, hidden=(50, 50))
 
 
-def continuous_regularisation(n_rows: int) -> Regularisation:
-    """The same for continuous latents: a little dropout ends their over-confidence (docs/results/textured-ball.md)."""
+ROWS_PER_CHANNEL = 50
+"""Fewer training rows for every input channel call for a linear network (docs/results/lorenz.md)."""
+
+
+def continuous_regularisation(n_rows: int, n_channels: int) -> Regularisation:
+    """The same for continuous latents; no hidden layer makes the network linear.
+
+    Dropout ends their over-confidence and improves recovery as well (docs/results/textured-ball.md).
+    """
+    if n_rows < ROWS_PER_CHANNEL * n_channels:
+        return Regularisation(dropout=0.0, input_dropout=0.2, weight_decay=0.1, hidden=())
     if n_rows < 10_000:
-        return Regularisation(dropout=0.05, input_dropout=0.0, weight_decay=0.03, hidden=(50, 50))
-    return Regularisation(dropout=0.02, input_dropout=0.0, weight_decay=0.01, hidden=(50, 50))
+        return Regularisation(dropout=0.1, input_dropout=0.0, weight_decay=0.03, hidden=(50, 50))
+    return Regularisation(dropout=0.05, input_dropout=0.0, weight_decay=0.01, hidden=(50, 50))
 
 
 SITES_A_STEP = 10_000

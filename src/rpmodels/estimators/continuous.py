@@ -77,7 +77,8 @@ class ContinuousEstimator(RPMEstimator, ABC):
         """The user's data, and the form that results shall have."""
 
     def _regularisation(self, observations: Observations) -> choices.Regularisation:
-        return choices.continuous_regularisation(int(observations.exists.sum()))
+        channels = [int(np.prod(spec.event_shape)) for spec in observations.specs.values()]
+        return choices.continuous_regularisation(int(observations.exists.sum()), max(channels))
 
     def _training(self, observations: Observations) -> Training:
         return replace(super()._training(observations), alternate=self.alternate)

@@ -1,5 +1,6 @@
 """From an estimator's plain arguments to a Gaussian-process prior that suits the data's own clock."""
 
+import copy
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -39,6 +40,7 @@ def gaussian_process(
     assert isinstance(family, Continuous)
     times = np.unique(observations.times[observations.exists])
     places, learned = _places(inducing, n_inducing, times)
+    kernel, mean = copy.deepcopy((kernel, mean))  # fit never changes what the user handed in
     if isinstance(kernel, Kernel):  # in the user's own units
         return GaussianProcessPrior(family, kernel, places, learn_inducing=learned, mean=mean)
     if kernel not in KERNELS:

@@ -43,7 +43,7 @@ class FreePotentials(EStep):
 
     def settled(self) -> EStep:
         """The optimum that the rows of new data would be trained to."""
-        return NaturalGradient(SETTLING)
+        return NaturalGradient(SETTLING, tol=1e-3)
 
     def __call__(
         self,
@@ -78,7 +78,7 @@ class FreeInducing(EStep):
 
     def settled(self) -> EStep:
         """The optimum that the rows of new data would be trained to."""
-        return NaturalGradient(SETTLING)
+        return NaturalGradient(SETTLING, tol=1e-3)
 
     def __call__(
         self,

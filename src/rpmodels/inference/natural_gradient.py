@@ -21,6 +21,9 @@ from rpmodels.inference.e_step import EStep, summed_potentials
 from rpmodels.mixtures import ExpectedLogMixture, Mixture
 from rpmodels.priors import Posterior, Prior
 
+SMALLEST = 0.01
+"""Where a step that did not raise the free energy is not halved again."""
+
 
 class NaturalGradient(EStep):
     """A few damped steps towards the best q there is.
@@ -28,7 +31,7 @@ class NaturalGradient(EStep):
     Args:
         steps: at most this many
         rho: the first step's size; the whole step (1) can oscillate for ever
-        tol: stop once no observation gains more nats than this in a step
+        tol: an observation is done when a step gains fewer nats than this
 
     """
 
@@ -70,11 +73,11 @@ class NaturalGradient(EStep):
             there = problem.posterior(candidate)
             value = torch.full_like(reached, -math.inf) if there is None else problem.value(there)
             better = value > reached
-            gain = torch.where(better, value - reached, torch.zeros_like(value)).max()
+            done = torch.where(better, value - reached < self.tol, rho < SMALLEST)
             potentials = torch.where(better[:, None, None], candidate, potentials)
             reached = torch.where(better, value, reached)
             rho = torch.where(better, rho, 0.5 * rho)
-            if bool(better.all()) and float(gain) < self.tol:
+            if bool(done.all()):
                 break
             posterior = cast(Posterior, problem.posterior(potentials))
         return potentials

@@ -107,6 +107,10 @@ class Observations:
             series.check_common_times(self.times, self.exists)
             series.warn_of_lonely_sites(self.present, self.times)
 
+    def check_times(self, grid: NDArray[np.float64]) -> None:
+        """Refuse times at which a mixture per time has never been."""
+        series.check_known_times(self.times, self.exists, grid)
+
     def check_learnable(self, across_sites: bool = True) -> None:
         """Refuse data from which no RPM can learn anything, before any work is done.
 

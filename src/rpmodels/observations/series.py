@@ -28,6 +28,18 @@ def check_common_times(times: NDArray[np.float64], exists: NDArray[np.bool_]) ->
         raise errors.irregular_per_time(trial, times[trial][exists[trial]][0])
 
 
+def check_known_times(times: NDArray[np.float64], exists: NDArray[np.bool_], grid: NDArray[np.float64]) -> None:
+    """New trials for mixtures per time: they must begin with the grid's times, and have no others."""
+    unseen = np.setdiff1d(times[exists], grid)
+    if len(unseen):
+        raise errors.unseen_times(len(unseen), float(unseen[0]))
+    length = min(times.shape[1], len(grid))
+    differing = ((times[:, :length] != grid[:length]) & exists[:, :length]).any(1)
+    if differing.any():
+        trial = int(np.flatnonzero(differing)[0])
+        raise errors.irregular_per_time(trial, times[trial][exists[trial]][0])
+
+
 def warn_of_lonely_sites(present: Mapping[str, NDArray[np.bool_]], times: NDArray[np.float64]) -> None:
     """A time at which some factor has one trial alone teaches nothing when every time has its own mixture."""
     lonely = np.any([have.sum(0) == 1 for have in present.values()], axis=0)

@@ -144,13 +144,14 @@ class GaussianProcessPrior(Prior, HasInducing):
 
     def _variance(self, times: Float[Tensor, "U"]) -> Float[Tensor, "K U"]:
         # With a leading axis: without, GPyTorch takes K variances of K times for a matrix.
-        values: Tensor = self.kernel(times[None, :, None], diag=True)
+        values: Tensor = self.kernel(times[None, :, None], diag=True).to(times.dtype)
         return values.expand(self.latents, -1)
 
     def _mean(self, times: Float[Tensor, "U"]) -> Float[Tensor, "K U"]:
         if self.mean_function is None:
             return times.new_zeros(1, 1).expand(self.latents, len(times))
-        values: Tensor = self.mean_function(times[:, None])
+        kind = next((each.dtype for each in self.mean_function.parameters()), times.dtype)
+        values: Tensor = self.mean_function(times[:, None].to(kind)).to(times.dtype)
         return values.expand(self.latents, -1)
 
     def project(self, sites: Sites) -> Projection:
