@@ -20,4 +20,5 @@ def paper(expected_log_mixture: str = "interior_free") -> dict[str, Any]:
         "learning_rate": 1e-3,
         "max_gradient_norm": None,
         "max_iter": 160_000,
+        "retries": 0,
     }

@@ -36,7 +36,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     settle: ClassVar[float] = 0.3
     """Share of the steps after the drop of the learning rate."""
-    retries: ClassVar[int] = 0
+    retries: int = 0
     """How often a collapsed fit is tried again."""
 
     model_: RPM
@@ -141,6 +141,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         checks.integer("n_init", self.n_init, 1)
         if self.n_jobs is not None and (self.n_jobs == 0 or not isinstance(self.n_jobs, int)):
             raise errors.bad_value("n_jobs", "None, or an integer other than 0", self.n_jobs)
+        checks.integer("retries", self.retries, 0)
         training = self._training(observations)
         seeds = spawn(self.random_state, 3)
         data = divide(observations, training.validation_fraction, seeds[2])

@@ -64,7 +64,7 @@ def continuous_regularisation(n_rows: int, n_channels: int) -> Regularisation:
     Dropout ends their over-confidence and improves recovery as well (docs/results/textured-ball.md).
     """
     if n_rows < ROWS_PER_CHANNEL * n_channels:
-        return Regularisation(dropout=0.0, input_dropout=0.2, weight_decay=0.1, hidden=())
+        return Regularisation(dropout=0.0, input_dropout=0.3, weight_decay=0.1, hidden=())
     if n_rows < 10_000:
         return Regularisation(dropout=0.1, input_dropout=0.0, weight_decay=0.03, hidden=(50, 50))
     return Regularisation(dropout=0.05, input_dropout=0.0, weight_decay=0.01, hidden=(50, 50))

@@ -51,8 +51,6 @@ class LatentPosterior:
 class ContinuousEstimator(RPMEstimator, ABC):
     """RP-FA and RP-GPFA: the same parts, the same verbs, another prior."""
 
-    retries = 3
-
     n_latents: int
     expected_log_mixture: Any
     e_step: Any
@@ -61,6 +59,7 @@ class ContinuousEstimator(RPMEstimator, ABC):
     targets: Mapping[str, Sequence[int]] | None
     marginal: Any
     alternate: int | None
+    retries: int
 
     # ---- building ---------------------------------------------------------------------------
 
@@ -77,8 +76,10 @@ class ContinuousEstimator(RPMEstimator, ABC):
         """The user's data, and the form that results shall have."""
 
     def _regularisation(self, observations: Observations) -> choices.Regularisation:
-        channels = [int(np.prod(spec.event_shape)) for spec in observations.specs.values()]
-        return choices.continuous_regularisation(int(observations.exists.sum()), max(channels))
+        # Images share their weights over places: pixels are not channels.
+        shapes = [spec.event_shape for spec in observations.specs.values()]
+        channels = max(shape[0] if len(shape) == 1 else 1 for shape in shapes)
+        return choices.continuous_regularisation(int(observations.exists.sum()), channels)
 
     def _training(self, observations: Observations) -> Training:
         return replace(super()._training(observations), alternate=self.alternate)

@@ -33,6 +33,7 @@ class RPFA(ContinuousEstimator):
         device, dtype, verbose: as in `RPCategorical`
         weight_decay, dropout, input_dropout, validation_fraction, patience: as in `RPCategorical`
         max_gradient_norm, optimiser, scheduler, callbacks: as in `RPCategorical`
+        retries: how often a collapsed fit (score about 0) is tried again from other starts
         alternate: with a free E-step, train the trials' own parameters and all others by turns of so many steps
 
     Attributes:
@@ -63,6 +64,7 @@ class RPFA(ContinuousEstimator):
         learning_rate: float = 5e-3,
         batch_size: int | str | None = 500,
         n_init: int = 3,
+        retries: int = 3,
         n_jobs: int | None = None,
         random_state: int | None = None,
         device: str = "auto",

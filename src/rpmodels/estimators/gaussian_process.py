@@ -17,7 +17,7 @@ from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
 from rpmodels.observations import Observations, read
 from rpmodels.priors import GaussianProcessPrior, InducingPosterior, Prior
 
-RUNG = 100
+RUNG = 75
 """Steps between two halvings of the starts: memorisation shows by then."""
 ALIGNED_TRIALS = 40
 """As many trials on one grid make a mixture per time good enough (docs/results/atoms.md)."""
@@ -54,6 +54,7 @@ class RPGPFA(ContinuousEstimator):
         n_jobs, random_state, device, dtype, verbose: as in `RPCategorical`
         weight_decay, dropout, input_dropout, validation_fraction, patience: as in `RPCategorical`
         max_gradient_norm, optimiser, scheduler, callbacks: as in `RPCategorical`
+        retries: how often a collapsed fit (score about 0) is tried again from other starts
         alternate: with a free E-step, train the trials' own parameters and all others by turns of so many steps
 
     Attributes:
@@ -61,6 +62,8 @@ class RPGPFA(ContinuousEstimator):
         model_, history_, restarts_, score_, clipped_, n_iter_, stop_reason_, validation_curve_: as in `RPCategorical`
 
     """
+
+    settle = 0.1
 
     n_inducing: int | str
     inducing: Any
@@ -97,6 +100,7 @@ class RPGPFA(ContinuousEstimator):
         learning_rate: float = 2e-2,
         batch_size: int | str | None = "auto",
         n_init: int = 3,
+        retries: int = 3,
         n_jobs: int | None = None,
         random_state: int | None = None,
         device: str = "auto",

@@ -67,12 +67,15 @@ class TimeLimit:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = checks.number("seconds", seconds, above=0.0)
-        self._start: float | None = None
+        self._start = math.inf
+        self._step = -1
 
     def __call__(self, state: State) -> None:
-        """Look at the clock."""
+        """Look at the clock; a step that is not later than the last one begins another run."""
         now = time.monotonic()
-        self._start = now if self._start is None else self._start
+        if state.step <= self._step or math.isinf(self._start):
+            self._start = now
+        self._step = state.step
         if now - self._start > self._seconds:
             state.stop_reason = f"time limit: {self._seconds:g} s, {state.step} steps"
 
