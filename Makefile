@@ -45,6 +45,7 @@ docs: setup
 
 bench: setup
 	$(BIN)/python benchmarks/discrete.py
+	$(BIN)/python benchmarks/gpfa.py
 
 soak: setup
 	$(BIN)/python -m pytest -m soak

@@ -34,6 +34,31 @@ def test_the_ball_is_recovered_and_new_trials_as_well():
     assert model.length_scales_.shape == (1,)
 
 
+def smooth_views(n, t, seed):
+    """In-model data: z from the GP prior, two linear-Gaussian views of it."""
+    random = np.random.default_rng(seed)
+    times = np.arange(t)
+    kernel = np.exp(-0.5 * ((times[:, None] - times) / 4.0) ** 2)
+    z = random.multivariate_normal(np.zeros(t), kernel, n, method="eigh")
+    mixing = np.random.default_rng(99).standard_normal((2, 3))
+    views = {name: z[..., None] * c + random.standard_normal((n, t, 3)) for name, c in zip("ab", mixing, strict=True)}
+    return views, z[..., None]
+
+
+def test_ninety_percent_intervals_cover_in_model_data():
+    views, z = smooth_views(60, 30, 0)
+    new, truth = smooth_views(60, 30, 1)
+    model = rp.RPGPFA(
+        network="linear", precision="constant", scaling="none", n_init=1, max_iter=150, n_inducing=15,
+        input_dropout=0.0, weight_decay=0.0, random_state=0,
+    ).fit(views)  # fmt: skip
+    posterior = model.posterior(new)
+    line = rp.metrics.linear_map(model.transform(views), z)
+    mean, variance = rp.metrics.aligned(posterior.mean, posterior.covariance, *line)
+    assert 0.85 <= rp.metrics.coverage(mean, variance, truth) <= 0.95
+    assert model.length_scales_[0] == pytest.approx(4.0, rel=0.3)
+
+
 # ---- forms ----------------------------------------------------------------------------------
 
 

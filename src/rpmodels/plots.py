@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 TERMS = ("free_energy", "prior", "recognition", "mixture")
@@ -63,4 +64,5 @@ def trial_image(x: NDArray[Any], times: NDArray[Any], ax: Axes | None = None) ->
     grid = (times, np.arange(values.shape[1]), values.T)
     axes.pcolormesh(*grid, shading="nearest", cmap="Greys_r", vmin=low, vmax=high, rasterized=True)
     axes.set(xlabel="time", ylabel="dimension")
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     return axes

@@ -17,7 +17,7 @@ def paper(expected_log_mixture: str = "interior_free") -> dict[str, Any]:
         "dropout": 0.0,
         "input_dropout": 0.0,
         "weight_decay": 0.0,
-        "learning_rate": 1e-3,
+        "learning_rate": 1e-2,
         "max_gradient_norm": None,
         "max_iter": 160_000,
         "retries": 0,

@@ -124,7 +124,7 @@ def _paths(outcome: Outcome) -> Any:
 
 def _numbers(outcomes: Mapping[Row, Sequence[Outcome]], paper: Mapping[str, float]) -> Any:
     """nMSE of every seed by every method, on a logarithmic axis, with the paper's medians."""
-    figure, ax = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+    figure, ax = plt.subplots(figsize=(7.6, 3.4), layout="constrained")
     for number, (row, each) in enumerate(outcomes.items()):
         values = np.array([outcome.metrics["nmse"] for outcome in each])
         spread = np.linspace(-0.18, 0.18, len(values)) if len(values) > 1 else np.zeros(1)
@@ -133,7 +133,7 @@ def _numbers(outcomes: Mapping[Row, Sequence[Outcome]], paper: Mapping[str, floa
         if row.method in paper:
             reported = ax.hlines(paper[row.method], number - 0.28, number + 0.28, color="0.4", ls=":", lw=2)
             reported.set_label("the paper's median" if number == 0 else "")
-    ax.set_xticks(range(len(outcomes)), [row.method or row.model for row in outcomes])
+    ax.set_xticks(range(len(outcomes)), [(row.method or row.model).replace("-", "\n") for row in outcomes])
     ax.set(yscale="log", ylabel="nMSE (training trials)")
     if paper:
         ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
