@@ -1,6 +1,7 @@
 """What every estimator shares: reading data, training with restarts, and scoring in nats with a ceiling."""
 
 import logging
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -117,6 +118,10 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             if name not in ("self", "__class__"):
                 setattr(self, name, value)
 
+    def _lead(self, observations: Observations) -> float:
+        """Free energy that the best start must have before others are dropped."""
+        return -math.inf
+
     def fit(
         self: Estimator,
         X: Any,
@@ -166,6 +171,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             training,
             self._starts(),
             rung=self._rung(training),
+            lead=self._lead(data.training),
             random_state=seeds[1],
             n_jobs=self.n_jobs,
             move=self._move(),

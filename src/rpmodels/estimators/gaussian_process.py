@@ -17,8 +17,11 @@ from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
 from rpmodels.observations import Observations, read
 from rpmodels.priors import GaussianProcessPrior, InducingPosterior, Prior
 
-RUNG = 75
-"""Steps between two halvings of the starts: memorisation shows by then."""
+RUNG = 100
+"""Steps between two halvings of the starts."""
+LEAD = 0.1
+"""Nats a site that the best start must have learnt before the others are dropped: a start with long length scales
+leads before any other has begun to learn, and may be the one that memorises."""
 ALIGNED_TRIALS = 40
 """As many trials on one grid make a mixture per time good enough (docs/results/atoms.md)."""
 
@@ -192,6 +195,9 @@ class RPGPFA(ContinuousEstimator):
 
     def _rung(self, training: Training) -> int:
         return max(1, min(RUNG, training.max_iter // 4))
+
+    def _lead(self, observations: Observations) -> float:
+        return LEAD * float(observations.exists.sum(1).mean())
 
     # ---- using ------------------------------------------------------------------------------
 

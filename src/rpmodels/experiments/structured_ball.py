@@ -23,7 +23,7 @@ class Settings:
     n_pixels: int = 20
     n_inducing: int = 20
     contrasts: tuple[float, ...] = (0.25, 0.5, 2.0)
-    paper_seconds: float = 60.0
+    paper_seconds: float = 40.0
 
 
 class StructuredBall(Experiment):

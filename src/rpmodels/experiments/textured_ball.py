@@ -20,7 +20,7 @@ class Settings:
     n_times: int = 50
     n_pixels: int = 10
     n_inducing: int = 20
-    paper_seconds: float = 60.0
+    paper_seconds: float = 40.0
 
 
 class TexturedBall(Experiment):

@@ -52,6 +52,7 @@ def best_of(
     starts: Sequence[Start],
     *,
     rung: int,
+    lead: float = -math.inf,
     random_state: Any,
     n_jobs: int | None = None,
     move: Move | None = None,
@@ -61,24 +62,31 @@ def best_of(
     """Train from every start for `rung` steps, keep the better half, and so on; the last one to the end.
 
     `model` is a prepared pattern that every start copies. Starts are compared by their mean free energy
-    over the last epoch, always after the same number of steps. Before it goes to the end, the best run meets
-    the rivals that `move` proposes, under the same rule.
+    over the last epoch, always after the same number of steps. While the best of them is not above `lead` nats
+    nothing has been learnt that they could be judged by, and all go on (to half of the steps at most). Before it
+    goes to the end, the best run meets the rivals that `move` proposes, under the same rule.
     """
     seeds = spawn(random_state, len(starts))
     attempts = [Attempt(start.name, seed) for start, seed in zip(starts, seeds, strict=True)]
     tasks = list(zip(starts, attempts, strict=True))
-    rungs = min(math.ceil(math.log2(len(starts))), training.max_iter // max(1, rung))
-    progress = Progress(rungs, verbose and rungs > 0, "restarts")
-    alive = parallel_map(_enter, tasks, n_jobs, model, data, training, rung if rungs else 0)
-    for number in range(1, rungs + 1):
-        if number > 1:
-            alive = parallel_map(_climb, alive, n_jobs, data.training, number * rung)
+    several = len(starts) > 1 and rung <= training.max_iter
+    progress = Progress(math.ceil(math.log2(len(starts))), verbose and several, "restarts")
+    alive = parallel_map(_enter, tasks, n_jobs, model, data, training, rung if several else 0)
+    reached = rung
+    while several and reached <= training.max_iter:
         alive.sort(key=lambda contender: contender.attempt.free_energies[-1], reverse=True)
         _replace(attempts, alive)
-        if math.isinf(alive[0].attempt.free_energies[-1]):
-            raise errors.diverged(number * rung, len(starts))
-        alive = alive[: math.ceil(len(alive) / 2)]
-        progress.advance(alive[0].attempt.free_energies[-1])
+        leader = alive[0].attempt.free_energies[-1]
+        if math.isinf(leader):
+            raise errors.diverged(reached, len(starts))
+        if leader > lead or 2 * reached > training.max_iter:
+            alive = alive[: math.ceil(len(alive) / 2)]
+            progress.advance(leader)
+        if len(alive) == 1:
+            break
+        reached += rung
+        if reached <= training.max_iter:
+            alive = parallel_map(_climb, alive, n_jobs, data.training, reached)
     progress.close()
     winner = _challenged(alive[0], attempts, data.training, move, rung).run
     ending = Progress(training.max_iter, verbose, "training", winner.step)
