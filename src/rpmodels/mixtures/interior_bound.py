@@ -49,8 +49,10 @@ class _InteriorBound(ExpectedLogMixture):
         assert isinstance(mixture, AtomMixture)
         a = self.auxiliary(eta_q, mixture, rows)
         family = mixture.family
-        outside = _log_gamma(a, mixture) - family.log_normaliser(eta_q)
-        return outside if a is eta_q else outside + ((eta_q - a) * family.mean(eta_q)).sum(-1)
+        value = _log_gamma(a, mixture) - family.log_normaliser(eta_q)
+        if a is not eta_q:
+            value = value + ((eta_q - a) * family.mean(eta_q)).sum(-1)
+        return mixture.where_atoms(value)
 
 
 class InteriorBound(_InteriorBound):
@@ -64,7 +66,8 @@ class InteriorBound(_InteriorBound):
 class OptimalInteriorBound(_InteriorBound):
     """The best η̃ of every site by Newton's method; gradients by the envelope theorem.
 
-    At the optimum Σ_m w_m μ(η_m − η̃) = μ_q. Steps that leave the valid cone or raise the bound are halved.
+    At the optimum Σ_m w_m μ(η_m − η̃) = μ_q. Only a + g_m must be valid, for every atom, not a itself: when all atoms
+    coincide the optimum is a = η_q − g and the bound exact. Steps that leave that domain or raise the bound are halved.
     """
 
     def __init__(self, steps: int = 8) -> None:
@@ -75,6 +78,11 @@ class OptimalInteriorBound(_InteriorBound):
         super().check(family)
         if not isinstance(family, HasStatisticCovariance):
             raise errors.needs_statistic_covariance("the optimal interior bound", type(family).__name__)
+
+    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, rows: Rows) -> Float[Tensor, "N T"]:
+        """The bound at its optimum; atoms of no weight shall not narrow the domain of a."""
+        assert isinstance(mixture, AtomMixture)
+        return super().__call__(eta_q, mixture.filled(), rows)
 
     @torch.no_grad()
     def auxiliary(self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, rows: Rows) -> Float[Tensor, "N T D"]:
@@ -119,11 +127,11 @@ def _log_gamma(a: Float[Tensor, "N T D"], mixture: AtomMixture) -> Float[Tensor,
 
 
 def _objective(a: Float[Tensor, "N T D"], mu_q: Float[Tensor, "N T D"], mixture: AtomMixture) -> Float[Tensor, "N T"]:
-    """What of the bound depends on a; +∞ where a is not valid."""
+    """What of the bound depends on a; +∞ where a + g_m is not valid for some atom."""
     family = cast(Continuous, mixture.family)
-    valid = family.valid(a)
+    valid = mixture.for_all(lambda g: family.valid(a[:, :, None] + g), a.numel())
     inside = torch.where(valid[..., None], a, mixture.family.broadest().to(a))
-    value = _log_gamma(inside, mixture) - (a * mu_q).sum(-1)
+    value = _log_gamma(inside, mixture) - (inside * mu_q).sum(-1)
     return torch.where(valid, value, torch.full_like(value, torch.inf))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rpmodels.carriers import Factor
@@ -70,6 +70,25 @@ class AtomMixture(Mixture):
         """The same atoms, constant for the gradient."""
         own = None if self.own is None else replace(self.own, g=self.own.g.detach())
         return replace(self, reference=self.reference.detach(), g=self.g.detach(), own=own)
+
+    def where_atoms(self, values: Float[Tensor, "N T"]) -> Float[Tensor, "N T"]:
+        """`values` at sites that have atoms, zero at those that have none."""
+        empty = torch.isneginf(self.log_total)
+        return torch.where(empty, 0.0, values) if bool(empty.any()) else values
+
+    def filled(self) -> "AtomMixture":
+        """The same mixture; atoms without weight take the place of the heaviest of their site."""
+        heaviest = self.log_count.argmax(-1)[:, None, None].expand(-1, 1, self.g.shape[-1])
+        there = torch.isfinite(self.log_count)[..., None]
+        return replace(self, g=torch.where(there, self.g, self.g.gather(1, heaviest)))
+
+    def for_all(self, holds: Callable[[Tensor], Tensor], numbers_per_atom: int) -> Bool[Tensor, "N T"]:
+        """Whether something holds of the potentials of all atoms, own ones included, block by block."""
+        size = reduce.block_size(numbers_per_atom)
+        parts = [holds(self.g[None, :, start : start + size]).all(-1) for start in range(0, self.g.shape[1], size)]
+        if self.own is not None:
+            parts.append(holds(self.own.g[:, :, None]).all(-1))
+        return torch.stack(torch.broadcast_tensors(*parts)).all(0)  # type: ignore[no-untyped-call]
 
     def log_mean(self, pairs: Pairs, numbers_per_atom: int) -> Float[Tensor, "..."]:
         """log Σ_m w_m exp(l_m) r(z)/Z_m, w the normalised counts: the one form that every approximation reduces.

@@ -65,11 +65,16 @@ def _average(
     return total, (shares[..., None, :] @ values)[..., 0, :]
 
 
+def block_size(numbers_per_atom: int) -> int:
+    """Atoms at a time."""
+    return max(1, PAIR_BUDGET // max(1, numbers_per_atom))
+
+
 def _each_block(
     reduced: Callable[[slice], tuple[Tensor, ...]], n_atoms: int, numbers_per_atom: int
 ) -> list[tuple[Tensor, ...]]:
     """Every block of atoms reduced; several blocks are computed again in the backward pass instead of kept."""
-    size = max(1, PAIR_BUDGET // max(1, numbers_per_atom))
+    size = block_size(numbers_per_atom)
     blocks = [slice(start, min(start + size, n_atoms)) for start in range(0, n_atoms, size)]
     if len(blocks) == 1:
         return [reduced(blocks[0])]
