@@ -22,6 +22,9 @@ from rpmodels.families import Continuous, Family, HasStatisticCovariance
 from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind
 from rpmodels.mixtures.mixture import AtomMixture, Mixture
 
+HALVINGS = 30
+"""Of a Newton step that leaves the domain or raises the bound."""
+
 
 class _InteriorBound(ExpectedLogMixture):
     """The bound, for a choice of a = η₀ − η̃."""
@@ -63,14 +66,23 @@ class InteriorBound(_InteriorBound):
         return eta_q
 
 
-class OptimalInteriorBound(_InteriorBound):
+class _ChosenAuxiliary(_InteriorBound):
+    """The bound at an a of its own, which atoms of no weight shall not constrain."""
+
+    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, rows: Rows) -> Float[Tensor, "N T"]:
+        """The bound over atoms that count."""
+        assert isinstance(mixture, AtomMixture)
+        return super().__call__(eta_q, mixture.filled(), rows)
+
+
+class OptimalInteriorBound(_ChosenAuxiliary):
     """The best η̃ of every site by Newton's method; gradients by the envelope theorem.
 
     At the optimum Σ_m w_m μ(η_m − η̃) = μ_q. Only a + g_m must be valid, for every atom, not a itself: when all atoms
     coincide the optimum is a = η_q − g and the bound exact. Steps that leave that domain or raise the bound are halved.
     """
 
-    def __init__(self, steps: int = 8) -> None:
+    def __init__(self, steps: int = 30) -> None:
         self.steps = steps
 
     def check(self, family: Family) -> None:
@@ -78,11 +90,6 @@ class OptimalInteriorBound(_InteriorBound):
         super().check(family)
         if not isinstance(family, HasStatisticCovariance):
             raise errors.needs_statistic_covariance("the optimal interior bound", type(family).__name__)
-
-    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, rows: Rows) -> Float[Tensor, "N T"]:
-        """The bound at its optimum; atoms of no weight shall not narrow the domain of a."""
-        assert isinstance(mixture, AtomMixture)
-        return super().__call__(eta_q, mixture.filled(), rows)
 
     @torch.no_grad()
     def auxiliary(self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, rows: Rows) -> Float[Tensor, "N T D"]:
@@ -99,7 +106,7 @@ class OptimalInteriorBound(_InteriorBound):
         return a
 
 
-class FreeInteriorBound(_InteriorBound):
+class FreeInteriorBound(_ChosenAuxiliary):
     """η̃ as parameters of every trial, factor and site, as in the paper; started at a = η_q."""
 
     def initial_rows(
@@ -157,7 +164,11 @@ def _newton_direction(
     hessian = second - gradient[..., :, None] * gradient[..., None, :]
     # Scaled to a unit diagonal: means and squares differ by orders of magnitude.
     scale = hessian.diagonal(dim1=-2, dim2=-1).clamp_min(torch.finfo(a.dtype).tiny).rsqrt()
-    factor = linalg.cholesky(hessian * scale[..., :, None] * scale[..., None, :], "the Hessian of the interior bound")
+    scaled = hessian * scale[..., :, None] * scale[..., None, :]
+    eye = torch.eye(size, dtype=a.dtype, device=a.device)
+    # Sites without atoms, and Hessians that rounding has spoilt: a step along the gradient there.
+    scaled = torch.where(linalg.is_positive_definite(scaled)[..., None, None], scaled, eye)
+    factor = linalg.cholesky(scaled, "the Hessian of the interior bound")
     coordinates = -scale * linalg.solve(factor, scale * gradient)
     promised = -(coordinates * gradient).sum(-1, keepdim=True)
     # What a step still promises to gain (nats) is below rounding: done.
@@ -173,7 +184,7 @@ def _line_search(
 ) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N T"]]:
     """The longest of the steps 1, ½, ¼, … that lowers the bound, per site; else none."""
     step = 1.0
-    for _ in range(8):
+    for _ in range(HALVINGS):
         candidate = a + step * direction
         reached = _objective(candidate, mu_q, mixture)
         better = reached < value

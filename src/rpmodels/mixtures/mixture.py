@@ -77,10 +77,13 @@ class AtomMixture(Mixture):
         return torch.where(empty, 0.0, values) if bool(empty.any()) else values
 
     def filled(self) -> "AtomMixture":
-        """The same mixture; atoms without weight take the place of the heaviest of their site."""
-        heaviest = self.log_count.argmax(-1)[:, None, None].expand(-1, 1, self.g.shape[-1])
-        there = torch.isfinite(self.log_count)[..., None]
-        return replace(self, g=torch.where(there, self.g, self.g.gather(1, heaviest)))
+        """The same mixture; atoms without weight, and own ones that are absent, become the heaviest of their site."""
+        index = self.log_count.argmax(-1)[:, None, None].expand(-1, 1, self.g.shape[-1])
+        heaviest = self.g.gather(1, index)
+        own = self.own
+        if own is not None:
+            own = replace(own, g=torch.where(own.present[..., None], own.g, heaviest[:, 0]))
+        return replace(self, g=torch.where(torch.isfinite(self.log_count)[..., None], self.g, heaviest), own=own)
 
     def for_all(self, holds: Callable[[Tensor], Tensor], numbers_per_atom: int) -> Bool[Tensor, "N T"]:
         """Whether something holds of the potentials of all atoms, own ones included, block by block."""
