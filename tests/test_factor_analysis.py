@@ -33,6 +33,7 @@ def two_views(n, dims=(6, 5), correlations=(0.95, 0.85), seed=0):
     return views, directions, z
 
 
+@pytest.mark.soak
 def test_linear_networks_recover_the_cca_subspace():
     views, directions, z = two_views(5000)
     model = rp.RPFA(
