@@ -142,18 +142,16 @@ def _numbers(outcomes: Mapping[Row, Sequence[Outcome]], paper: Mapping[str, floa
 
 def _curves(outcomes: Mapping[Row, Sequence[Outcome]]) -> Any:
     """Free energy of the first seed against the step; the paper's own settings take many more and have their axis."""
-    figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained", width_ratios=[3, 2])
+    apart = [row for row in outcomes if row.method == "paper"]
+    panels = 2 if apart and len(apart) < len(outcomes) else 1
+    figure, grid = plt.subplots(1, panels, figsize=(3 + 3 * panels, 3.2), layout="constrained", squeeze=False)
+    axes = grid[0]
     for number, (row, each) in enumerate(outcomes.items()):
-        history = each[0].extras.get("history")
-        if history is None:
-            continue
-        ax = axes[1] if row.method == "paper" else axes[0]
+        history = each[0].extras["history"]
+        ax = axes[-1] if row in apart else axes[0]
         ax.plot(history["step"], history["free_energy"], color=f"C{number}", label=row.method or row.model)
-    axes[0].set(xlabel="step", ylabel="free energy (nats a trial)")
-    axes[1].set(xlabel="step")
+    axes[0].set_ylabel("free energy (nats a trial)")
     for ax in axes:
-        if ax.lines:
-            ax.legend(frameon=False, fontsize="small")
-        else:
-            ax.set_visible(False)
+        ax.set_xlabel("step")
+        ax.legend(frameon=False, fontsize="small")
     return figure
