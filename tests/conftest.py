@@ -2,12 +2,14 @@
 
 import os
 
+import jaxtyping
 import matplotlib as mpl
-from jaxtyping import install_import_hook
+import typechecker
 
 mpl.use("Agg")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-install_import_hook("rpmodels", "typechecker.checked")
+jaxtyping.jaxtyped = typechecker.outside_functions(jaxtyping.jaxtyped)
+jaxtyping.install_import_hook("rpmodels", "typechecker.checked")
 
 import pytest  # noqa: E402
 import torch  # noqa: E402

@@ -98,11 +98,17 @@ class OptimalInteriorBound(_ChosenAuxiliary):
         mu_q = fixed.family.mean(eta_q)
         a = eta_q.clone()
         value = _objective(a, mu_q, fixed)
+        moving = torch.ones_like(value, dtype=torch.bool)
         for _ in range(self.steps):
-            direction = _newton_direction(a, mu_q, fixed)
-            if not bool(direction.any()):
+            direction, promised = _newton_direction(a, mu_q, fixed)
+            # What a step still promises to gain (nats) is below rounding: done.
+            moving = moving & (promised > 10.0 * torch.finfo(a.dtype).eps)
+            if not bool(moving.any()):
                 break
-            a, value = _line_search(a, value, direction, mu_q, fixed)
+            before = value
+            a, value = _line_search(a, value, direction, torch.where(moving, promised, 0.0), mu_q, fixed)
+            # A site that no step could better would be offered the same steps again.
+            moving = moving & (value < before)
         return a
 
 
@@ -144,8 +150,8 @@ def _objective(a: Float[Tensor, "N T D"], mu_q: Float[Tensor, "N T D"], mixture:
 
 def _newton_direction(
     a: Float[Tensor, "N T D"], mu_q: Float[Tensor, "N T D"], mixture: AtomMixture
-) -> Float[Tensor, "N T D"]:
-    """−H⁻¹∇ in coordinates of the family's basis, H = Σ_m w_m V(a+g_m) + Cov_w μ(a+g_m); zero where converged."""
+) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N T"]]:
+    """−H⁻¹∇ in coordinates of the family's basis, H = Σ_m w_m V(a+g_m) + Cov_w μ(a+g_m), and ∇ᵀH⁻¹∇."""
     family = mixture.family
     assert isinstance(family, HasStatisticCovariance)
     covariance_root = family.covariance_root
@@ -170,28 +176,29 @@ def _newton_direction(
     scaled = torch.where(linalg.is_positive_definite(scaled)[..., None, None], scaled, eye)
     factor = linalg.cholesky(scaled, "the Hessian of the interior bound")
     coordinates = -scale * linalg.solve(factor, scale * gradient)
-    promised = -(coordinates * gradient).sum(-1, keepdim=True)
-    # What a step still promises to gain (nats) is below rounding: done.
-    return torch.where(promised > 10.0 * torch.finfo(a.dtype).eps, coordinates @ basis, 0.0)
+    return coordinates @ basis, -(coordinates * gradient).sum(-1)
 
 
 def _line_search(
     a: Float[Tensor, "N T D"],
     value: Float[Tensor, "N T"],
     direction: Float[Tensor, "N T D"],
+    promised: Float[Tensor, "N T"],
     mu_q: Float[Tensor, "N T D"],
     mixture: AtomMixture,
 ) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N T"]]:
-    """The longest of the steps 1, ½, ¼, … that lowers the bound, per site; else none."""
+    """The longest of the steps 1, ½, ¼, … that lowers the bound, per site; none where that promises too little."""
+    eps = torch.finfo(a.dtype).eps
     step = 1.0
     for _ in range(HALVINGS):
+        worthwhile = step * promised > eps
+        if not bool(worthwhile.any()):
+            break
         candidate = a + step * direction
         reached = _objective(candidate, mu_q, mixture)
-        better = reached < value
+        better = worthwhile & (reached < value)
         a = torch.where(better[..., None], candidate, a)
         value = torch.where(better, reached, value)
-        direction = torch.where(better[..., None], torch.zeros_like(direction), direction)
-        if not bool(direction.any()):
-            break
+        promised = torch.where(better, 0.0, promised)
         step *= 0.5
     return a, value
