@@ -4,6 +4,7 @@ import os
 
 import jaxtyping
 import matplotlib as mpl
+
 import typechecker
 
 mpl.use("Agg")
