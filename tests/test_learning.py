@@ -240,6 +240,36 @@ def test_a_start_that_diverges_is_dropped():
     assert all(torch.isfinite(p).all() for p in run.model.parameters())
 
 
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_a_start_that_collapses_is_begun_once_more(n_jobs):
+    observations, _ = clusters()
+    pattern = model_for(observations)
+    pattern.prepare(observations)
+    run, attempts = best_of(
+        pattern, divide(observations, 0.0, 0), Training(max_iter=120, learning_rate=2e-2), [Mute(), Mute()],
+        rung=10, lead=0.3, random_state=0, n_jobs=n_jobs,
+    )  # fmt: skip
+    assert [attempt.kind for attempt in attempts] == ["mute", "mute", "mute, again", "mute, again"]
+    assert len({attempt.seed for attempt in attempts}) == 4
+    assert [len(attempt.free_energies) for attempt in attempts[:2]] == [2, 2]
+    assert all(abs(attempt.free_energies[-1]) < 0.003 for attempt in attempts[:2])
+    assert max(attempt.free_energies[-1] for attempt in attempts[2:]) > 0.3
+    assert run.history.table()["free_energy"][-1] > 0.8 * np.log(3)
+
+
+class Mute(RandomStart):
+    """Half of the seeds begin with networks that can never say anything: every unit is dead."""
+
+    name = "mute"
+    seeds = spawn(0, 2)
+
+    def __call__(self, model, observations, seed):
+        super().__call__(model, observations, seed)
+        if seed in self.seeds:
+            for parameter in model.recognition.parameters():
+                parameter.data.zero_()
+
+
 def test_k_means_start_begins_near_the_clusters():
     observations, _ = clusters(spread=0.1)
     scores = {}

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import softplus
 
 from rpmodels import linalg
@@ -174,9 +175,10 @@ class _LogNormaliser(torch.autograd.Function):
     def forward(ctx: Any, first: Tensor, precision: Tensor) -> Tensor:
         mean = first / precision
         ctx.save_for_backward(mean, precision)
-        return (first * mean).sub_(precision.log()).add_(linalg.LOG_2PI).mul_(0.5)
+        return precision.log().sub_(linalg.LOG_2PI).mul_(-0.5).addcmul_(first, mean, value=0.5)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
         mean, precision = ctx.saved_tensors
         by_first = grads[0] * mean

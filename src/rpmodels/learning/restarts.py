@@ -27,6 +27,8 @@ SETTLED = 3
 """Rungs that a run must have trained before a move can read its states."""
 CHALLENGE = 2
 """Rungs that champion and rival train before they are compared."""
+STUCK = 0.01
+"""A start whose free energy is this share of the lead, or less, after two rungs has collapsed: |F| ≈ 0."""
 
 
 @dataclass
@@ -39,8 +41,9 @@ class Attempt:
     failure: str | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class _Contender:
+    start: Start
     attempt: Attempt
     run: Run
 
@@ -63,19 +66,26 @@ def best_of(
 
     `model` is a prepared pattern that every start copies. Starts are compared by their mean free energy
     over the last epoch, always after the same number of steps. While the best of them is not above `lead` nats
-    nothing has been learnt that they could be judged by, and all go on (to half of the steps at most). Before it
-    goes to the end, the best run meets the rivals that `move` proposes, under the same rule.
+    nothing has been learnt that they could be judged by, and all go on (to half of the steps at most). Where there
+    is a lead to gain, starts that have collapsed are begun once more from another seed and brought to the same step.
+    Before it goes to the end, the best run meets the rivals that `move` proposes, under the same rule.
     """
     seeds = spawn(random_state, len(starts))
     attempts = [Attempt(start.name, seed) for start, seed in zip(starts, seeds, strict=True)]
     tasks = list(zip(starts, attempts, strict=True))
     several = len(starts) > 1 and rung <= training.max_iter
     progress = Progress(math.ceil(math.log2(len(starts))), verbose and several, "restarts")
-    alive = parallel_map(_enter, tasks, n_jobs, model, data, training, rung if several else 0)
+    alive = parallel_map(_enter, tasks, n_jobs, model, data, training, [rung] if several else [])
     reached = rung
     while several and reached <= training.max_iter:
-        alive.sort(key=lambda contender: contender.attempt.free_energies[-1], reverse=True)
         _replace(attempts, alive)
+        if reached == 2 * rung and (stuck := [each for each in alive if _collapsed(each, lead)]):
+            again = [(each.start, _again(each.attempt)) for each in stuck]
+            attempts += [attempt for _, attempt in again]
+            alive = [each for each in alive if each not in stuck]
+            alive += parallel_map(_enter, again, n_jobs, model, data, training, [rung, reached])
+            _replace(attempts, alive)
+        alive.sort(key=lambda contender: contender.attempt.free_energies[-1], reverse=True)
         leader = alive[0].attempt.free_energies[-1]
         if math.isinf(leader):
             raise errors.diverged(reached, len(starts))
@@ -97,13 +107,26 @@ def best_of(
     return winner, attempts
 
 
-def _enter(task: tuple[Start, Attempt], model: RPM, data: Divided, training: Training, until: int) -> _Contender:
-    """Begin and climb the first rung, in one journey to another process."""
+def _enter(
+    task: tuple[Start, Attempt], model: RPM, data: Divided, training: Training, rungs: Sequence[int]
+) -> _Contender:
+    """Begin and climb these rungs, in one journey to another process."""
     start, attempt = task
     own = copy.deepcopy(model)
     start(own, data.training, attempt.seed)
-    contender = _Contender(attempt, Run.start(own, data, training, attempt.seed))
-    return _climb(contender, data.training, until) if until else contender
+    contender = _Contender(start, attempt, Run.start(own, data, training, attempt.seed))
+    for until in rungs:
+        contender = _climb(contender, data.training, until)
+    return contender
+
+
+def _collapsed(contender: _Contender, lead: float) -> bool:
+    """F is 0 and stays there: every factor says what the prior says."""
+    return abs(contender.attempt.free_energies[-1]) <= STUCK * lead
+
+
+def _again(attempt: Attempt) -> Attempt:
+    return Attempt(f"{attempt.kind}, again", spawn(attempt.seed, 1)[0])
 
 
 def _climb(contender: _Contender, observations: Observations, until: int) -> _Contender:

@@ -10,6 +10,7 @@ A new observation is always among its own atoms: `with_own` adds it, F⁺ = (Σc
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float
@@ -45,7 +46,12 @@ class Mixture(ABC):
 
     def log_shift(self, g: Float[Tensor, "N T D"]) -> Float[Tensor, "N T"]:
         """Φ(η₀+g) − Φ(η₀): what normalises a factor with potential g."""
-        return _log_shift(self.family, self.reference, g)
+        return self.family.log_normaliser(self.reference + g) - self._log_normaliser
+
+    @cached_property
+    def _log_normaliser(self) -> Float[Tensor, "#S"]:
+        """Φ(η₀)."""
+        return self.family.log_normaliser(self.reference)
 
     @abstractmethod
     def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "Mixture":
@@ -60,7 +66,7 @@ class AtomMixture(Mixture):
     log_count: Float[Tensor, "S A"]
     own: Factor | None = None
 
-    @property
+    @cached_property
     def log_total(self) -> Float[Tensor, "..."]:
         """log Σ_m c_m at every site."""
         shared = reduce.log_sum_exp(self.log_count)
@@ -99,7 +105,10 @@ class AtomMixture(Mixture):
         `pairs` gets potentials g and log-weights log c_m − Φ(η₀+g_m) + Φ(η₀), with axes that broadcast to
         (N, T, atoms), and returns its terms with the atoms last. Zero at a site without any atoms.
         """
-        total = reduce.over_atoms(lambda block: pairs(*self._block(block)), self.g.shape[1], numbers_per_atom)
+        weight = self._log_weight  # not inside a block: what a block computes again must not depend on a cache
+        total = reduce.over_atoms(
+            lambda b: pairs(self.g[None, :, b], weight[None, :, b]), self.g.shape[1], numbers_per_atom
+        )
         if self.own is not None:
             total = reduce.log_add_exp(total, pairs(*self._own_pairs(self.own))[..., 0])
         return self._normalised(total)
@@ -108,8 +117,10 @@ class AtomMixture(Mixture):
         self, pairs: AveragedPairs, numbers_per_atom: int
     ) -> tuple[Float[Tensor, "N T"], Float[Tensor, "N T V"]]:
         """The same, with averages of values under the softmax of the terms: `pairs` returns terms and values."""
-        atoms = self.g.shape[1]
-        total, averages = reduce.averaged_over_atoms(lambda b: pairs(*self._block(b)), atoms, numbers_per_atom)
+        weight = self._log_weight
+        total, averages = reduce.averaged_over_atoms(
+            lambda b: pairs(self.g[None, :, b], weight[None, :, b]), self.g.shape[1], numbers_per_atom
+        )
         if self.own is not None:
             own, values = pairs(*self._own_pairs(self.own))
             both = reduce.log_add_exp(total, own[..., 0])
@@ -125,13 +136,14 @@ class AtomMixture(Mixture):
 
         return self.log_mean(pairs, t.shape[0] * max(t.shape[1], self.g.shape[0]) * t.shape[2])
 
-    def _block(self, block: slice) -> tuple[Float[Tensor, "1 S a D"], Float[Tensor, "1 S a"]]:
-        g = self.g[:, block]
-        weight = self.log_count[:, block] - _log_shift(self.family, self.reference[:, None], g)
-        return g[None], weight[None]
+    @cached_property
+    def _log_weight(self) -> Float[Tensor, "S A"]:
+        """log c_m − Φ(η₀+g_m) + Φ(η₀)."""
+        shift = self.family.log_normaliser(self.reference[:, None] + self.g) - self._log_normaliser[:, None]
+        return self.log_count - shift
 
     def _own_pairs(self, own: Factor) -> tuple[Float[Tensor, "N T 1 D"], Float[Tensor, "N T 1"]]:
-        shift = _log_shift(self.family, self.reference, own.g)
+        shift = self.log_shift(own.g)
         return own.g[:, :, None], (_own_log_count(own, shift) - shift)[:, :, None]
 
     def _normalised(self, total: Float[Tensor, "n s *more"]) -> Float[Tensor, "n s *more"]:
@@ -221,11 +233,6 @@ def log_probabilities(family: Family, eta: Float[Tensor, "*b D"]) -> Float[Tenso
     """log p(k) under a family that the builder has checked to be of finite support."""
     assert isinstance(family, FiniteSupport)
     return family.log_probabilities(eta)
-
-
-def _log_shift(family: Family, reference: Float[Tensor, "..."], g: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """Φ(η₀+g) − Φ(η₀)."""
-    return family.log_normaliser(reference + g) - family.log_normaliser(reference)
 
 
 def _own_log_count(own: Factor, like: Tensor) -> Float[Tensor, "N T"]:

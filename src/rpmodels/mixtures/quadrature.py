@@ -1,7 +1,8 @@
 """⟨log F_j⟩ by numerical integration: exact for all purposes when K ≤ 3, and the oracle of the others.
 
 K = 1: one grid of z shared by all trials and sites, log F/r computed once per atom and grid point (trapezoid,
-spacing at most the smallest posterior sd). K = 2, 3: Gauss–Hermite nodes around each posterior.
+spacing below the smallest sd of the posteriors, and half of that of the atoms). K = 2, 3: Gauss–Hermite nodes
+around each posterior.
 """
 
 import math
@@ -85,15 +86,15 @@ class SharedGrid(ExpectedLogMixture):
         family = cast(Continuous, mixture.family)
         m = family.moments(eta_q)[0]
         v = family.covariance(eta_q)[..., 0, :]
-        z = self._grid(m.detach(), v.detach())
+        z = self._grid(m.detach(), v.detach(), _sharpest(mixture.detached()))
         ratio = mixture.log_ratio(mixture.family.statistic(z[None, None, :, None]))
         weights = torch.softmax(-0.5 * (z - m).square() / v, -1)
         return (weights * ratio).sum(-1)
 
-    def _grid(self, m: Float[Tensor, "N T 1"], v: Float[Tensor, "N T 1"]) -> Float[Tensor, "G"]:
+    def _grid(self, m: Float[Tensor, "N T 1"], v: Float[Tensor, "N T 1"], sharpest: float) -> Float[Tensor, "G"]:
         sd = v.sqrt()
         low, high = float((m - REACH * sd).min()), float((m + REACH * sd).max())
-        step = self.spacing * float(sd.min())
+        step = self.spacing * min(float(sd.min()), 0.5 * sharpest)
         if not math.isfinite(low + high + step):
             return m.new_full((1,), torch.nan)  # the loop's rescue is for this
         points = math.ceil((high - low) / step) + 1
@@ -101,6 +102,17 @@ class SharedGrid(ExpectedLogMixture):
             warnings.warn(errors.grid_too_fine(points, LARGEST_GRID), stacklevel=2)
             points = LARGEST_GRID
         return torch.linspace(low, high, points, dtype=m.dtype, device=m.device)
+
+
+def _sharpest(mixture: AtomMixture) -> float:
+    """The smallest sd of any atom that counts: log F has features of this size, and kinks where two atoms meet."""
+    family = cast(Continuous, mixture.family)
+    variance = family.covariance(mixture.reference[:, None] + mixture.g)[..., 0, 0]
+    smallest = float(torch.where(torch.isfinite(mixture.log_count), variance, torch.inf).min())
+    if mixture.own is not None:
+        own = family.covariance(mixture.reference + mixture.own.g)[..., 0, 0]
+        smallest = min(smallest, float(torch.where(mixture.own.present, own, torch.inf).min()))
+    return math.sqrt(smallest)
 
 
 def quadrature(latents: int) -> ExpectedLogMixture:

@@ -5,10 +5,12 @@ sized from a memory budget, and in the backward pass each block is computed agai
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 PAIR_BUDGET = 2**24
@@ -17,12 +19,26 @@ PAIR_BUDGET = 2**24
 
 def log_sum_exp(values: Float[Tensor, "..."], dim: int = -1) -> Float[Tensor, "..."]:
     """log Σ exp with −∞ for an empty sum, and a zero (not NaN) gradient there."""
-    top = values.detach().amax(dim, keepdim=True)
-    top = torch.where(torch.isfinite(top), top, torch.zeros_like(top))
-    total = (values - top).exp().sum(dim)
-    empty = total == 0
-    logs = torch.where(empty, torch.ones_like(total), total).log() + top.squeeze(dim)
-    return torch.where(empty, torch.full_like(logs, -torch.inf), logs)
+    total: Tensor = _LogSumExp.apply(values, dim)  # type: ignore[no-untyped-call]
+    return total
+
+
+class _LogSumExp(torch.autograd.Function):
+    """With a backward pass of its own: torch's gives NaN for an empty sum."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, dim: int) -> Tensor:
+        total = torch.logsumexp(values, dim, keepdim=True)
+        ctx.save_for_backward(values, total)
+        ctx.dim = dim
+        return total.squeeze(dim)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        values, total = ctx.saved_tensors
+        shares = (values - torch.where(torch.isneginf(total), 0.0, total)).exp_()
+        return shares.mul_(grads[0].unsqueeze(ctx.dim)), None
 
 
 def log_add_exp(left: Float[Tensor, "..."], right: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -58,7 +74,7 @@ def averaged_over_atoms(
 
 
 def _average(
-    logits: Float[Tensor, "*sites a"], values: Float[Tensor, "*sites a V"]
+    logits: Float[Tensor, "*sites a"], values: Float[Tensor, "*#sites a V"]
 ) -> tuple[Float[Tensor, "*sites"], Float[Tensor, "*sites V"]]:
     total = log_sum_exp(logits)
     shares = (logits - torch.nan_to_num(total, neginf=0.0)[..., None]).exp()

@@ -40,19 +40,26 @@ class SecondOrder(ExpectedLogMixture):
         assert isinstance(family, HasStatisticCovariance)
         covariance_root = family.covariance_root
         mu_q = mixture.family.mean(eta_q)
-        # A potential common to all atoms changes nothing; without it float32 does not cancel.
-        centre = _centre(mixture)
+        # A potential common to all atoms changes nothing; with their mean gone, float32 has little left to cancel.
+        centre = _centre(mu_q.detach(), mixture.detached())[:, :, None]
 
         def pairs(g: Tensor, log_weight: Tensor) -> tuple[Tensor, Tensor]:
             u = covariance_root(eta_q[:, :, None], g - centre)
-            terms = (mu_q[:, :, None] @ g.mT)[:, :, 0] + log_weight
-            return terms, torch.cat([u, u.square().sum(-1, keepdim=True)], -1)
+            return _terms(mu_q, g, log_weight), torch.cat([u, u.square().sum(-1, keepdim=True)], -1)
 
         first, averages = mixture.log_mean_and_averages(pairs, 2 * eta_q.numel())
         trace = averages[..., -1] - averages[..., :-1].square().sum(-1)
         return first + 0.5 * trace
 
 
-def _centre(mixture: AtomMixture) -> Float[Tensor, "1 S 1 D"]:
-    shares = torch.softmax(mixture.log_count, -1).nan_to_num(0.0)
-    return torch.einsum("sa,sad->sd", shares, mixture.g.detach())[None, :, None]
+def _terms(
+    mu_q: Float[Tensor, "N T D"], g: Float[Tensor, "n s a D"], log_weight: Float[Tensor, "n s a"]
+) -> Float[Tensor, "N T a"]:
+    return (mu_q[:, :, None] @ g.mT)[:, :, 0] + log_weight
+
+
+@torch.no_grad()
+def _centre(mu_q: Float[Tensor, "N T D"], mixture: AtomMixture) -> Float[Tensor, "N T D"]:
+    """Σ_m π_m g_m at every site."""
+    _, centre = mixture.log_mean_and_averages(lambda g, weight: (_terms(mu_q, g, weight), g), mu_q.numel())
+    return centre

@@ -11,6 +11,7 @@ from rpmodels import errors
 from rpmodels.carriers import AllLatents, Factor, Targets
 from rpmodels.families import Family
 from rpmodels.observations import FactorSpec, Observations, Scaling, Unscaled, fit_scaling
+from rpmodels.recognition.dropout import Dropout
 from rpmodels.recognition.heads import Head
 from rpmodels.recognition.networks import rows_of
 
@@ -35,7 +36,7 @@ class RecognitionFactor(nn.Module):
         self.family = family
         self.targets = targets or AllLatents()
         self.scaling: Scaling = Unscaled()
-        self.input_dropout = nn.Dropout(input_dropout)
+        self.input_dropout = Dropout(input_dropout)
 
     def reference(self, prior: Float[Tensor, "S D"]) -> Float[Tensor, "S d"]:
         """What g is relative to, given the prior's marginal over all latents."""

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from rpmodels import errors
+from rpmodels.recognition.dropout import Dropout
 
 
 class MLP(nn.Sequential):
@@ -21,7 +22,7 @@ class MLP(nn.Sequential):
         layers: list[nn.Module] = [nn.Flatten()]
         width = _size(event_shape)
         for units in hidden:
-            layers += [nn.Linear(width, units), nn.ReLU(), nn.Dropout(dropout)]
+            layers += [nn.Linear(width, units), nn.ReLU(), Dropout(dropout)]
             width = units
         super().__init__(*layers, nn.Linear(width, n_out))
 
@@ -53,8 +54,8 @@ class ConvolutionalNetwork(nn.Module):
             nn.Conv2d(10, 20, 5), nn.MaxPool2d(2), nn.ReLU(),
         )  # fmt: skip
         self.readout = nn.Sequential(
-            nn.Flatten(), nn.Dropout(dropout), nn.Linear(20 * height * width, hidden), nn.ReLU(),
-            nn.Dropout(dropout), nn.Linear(hidden, n_out),
+            nn.Flatten(), Dropout(dropout), nn.Linear(20 * height * width, hidden), nn.ReLU(),
+            Dropout(dropout), nn.Linear(hidden, n_out),
         )  # fmt: skip
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
