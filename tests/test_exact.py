@@ -8,6 +8,7 @@ import torch
 
 import rpmodels as rp
 from registry import HEADS, POLICIES, PRIORS, log_w, tiny_data, tiny_model
+from rpmodels import generative
 from rpmodels.carriers import Batch
 from rpmodels.learning.train import RPMObjective
 from rpmodels.mixtures import Exact
@@ -315,9 +316,9 @@ def test_conditional_weights_impute_and_sample_agree_with_enumeration():
     posterior = p * f[0] / own
     posterior = posterior / posterior.sum(-1, keepdim=True)
     expected = posterior @ given.T
-    torch.testing.assert_close(model.impute(observations, "x1")[:, 0], expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(generative.impute(model, observations, "x1")[:, 0], expected, rtol=0, atol=1e-12)
     n = 200_000
-    z, drawn = model.sample(n, torch.Generator().manual_seed(0))
+    z, drawn = generative.sample(model, n, torch.Generator().manual_seed(0))
     joint = torch.einsum("k,ak,bk->ab", p, c[:, None] * f[0] / mixtures[0], given)
     counts = torch.bincount(6 * drawn["x0"][:, 0] + drawn["x1"][:, 0], minlength=36).reshape(6, 6) / n
     assert (counts - joint).abs().max() < 5 * (joint.max() / n) ** 0.5
@@ -356,17 +357,17 @@ def test_unequal_lengths_over_several_inference_batches(policy, monkeypatch):
     lengths = [4, 4, 3, 2, 2, 1]
     lists = {name: [v[:t] for v, t in zip(values, lengths, strict=True)] for name, values in data.items()}
     model, observations = tiny_model(PRIORS["fixed"](), lists, policy=policy)
-    whole = log_w(model, observations), model.impute(observations, "x1")
+    whole = log_w(model, observations), generative.impute(model, observations, "x1")
     monkeypatch.setattr("rpmodels.model.INFERENCE_BATCH", 2)
     torch.testing.assert_close(log_w(model, observations), whole[0], rtol=0, atol=1e-12)
-    imputed = model.impute(observations, "x1")
+    imputed = generative.impute(model, observations, "x1")
     there = observations.exists
     torch.testing.assert_close(imputed[there], whole[1][there], rtol=0, atol=1e-12)
     torch.testing.assert_close(imputed[there].sum(-1), torch.ones(int(there.sum()), dtype=torch.float64))
     longer = rp.read(tiny_data(n=2, sites=6, seed=3), series=True, known=model.specs)
     assert torch.isfinite(log_w(model, longer, own=True)).all()
-    assert model.impute(longer, "x1").shape[:2] == (2, 6)
-    z, drawn = model.sample(3, torch.Generator().manual_seed(0))
+    assert generative.impute(model, longer, "x1").shape[:2] == (2, 6)
+    z, drawn = generative.sample(model, 3, torch.Generator().manual_seed(0))
     assert z.shape == drawn["x0"].shape == (3, 4)
 
 
@@ -377,9 +378,9 @@ def test_sites_without_atoms_have_no_conditional_weights():
     model, observations = tiny_model(PRIORS["uniform"](), data, presence=presence)
     weights = model.fitted.conditional_weights("x0", torch.zeros(1, 3, dtype=torch.int64))[0]
     assert weights.sum(-1).tolist() == [pytest.approx(1), 0, pytest.approx(1)]
-    _, drawn = model.sample(4, torch.Generator().manual_seed(0))
+    _, drawn = generative.sample(model, 4, torch.Generator().manual_seed(0))
     assert (drawn["x0"][:, 1] == -1).all()
-    assert torch.isfinite(model.impute(observations, "x0")).all()
+    assert torch.isfinite(generative.impute(model, observations, "x0")).all()
 
 
 def test_per_site_atoms_of_one_site_say_nothing_about_others():
@@ -391,7 +392,7 @@ def test_per_site_atoms_of_one_site_say_nothing_about_others():
 def test_draws_under_a_dirichlet_prior_use_the_mean_probabilities():
     model, _ = tiny_model(CategoricalPrior.dirichlet(3, 0.7), tiny_data())
     model.prior.simplex.count.copy_(torch.tensor([[4.5, 0.6, 0.6]]))
-    z, _ = model.sample(50_000, torch.Generator().manual_seed(0))
+    z, _ = generative.sample(model, 50_000, torch.Generator().manual_seed(0))
     frequencies = torch.bincount(z[:, 0]) / 50_000
     assert (frequencies - model.prior.probabilities).abs().max() < 0.01
 

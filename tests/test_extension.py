@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 import rpmodels as rp
+from rpmodels import generative
 from rpmodels.carriers import owned_rows
 from rpmodels.families import Categorical, Family, FiniteSupport, Samplable
 from rpmodels.inference import EStep, ExactEStep
@@ -138,7 +139,7 @@ def test_a_new_family_and_prior_train_with_everything_else():
     matched = max((states == z).mean(), (states != z).mean())
     assert matched > 0.85
     assert run.history.table()["free_energy"][-1] > 0.1
-    drawn, atoms = run.model.sample(50, torch.Generator().manual_seed(0))
+    drawn, atoms = generative.sample(run.model, 50, torch.Generator().manual_seed(0))
     assert drawn.shape == (50, 1)
     assert set(atoms) == {"a", "b"}
 

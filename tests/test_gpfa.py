@@ -9,6 +9,7 @@ import torch
 from sklearn.base import clone
 
 import rpmodels as rp
+from rpmodels import generative
 from rpmodels.errors import InputError, RPModelsWarning
 from rpmodels.estimators import layout
 from rpmodels.learning import AsGiven, LongStart
@@ -294,7 +295,7 @@ def test_times_that_a_mixture_per_time_never_saw_are_refused():
 def test_a_sample_from_the_prior_and_atoms():
     data = ball(n=5)
     model = rp.RPGPFA(**FAST).fit(data.x)
-    z, atoms = model.model_.sample(3, torch.Generator().manual_seed(0))
+    z, atoms = generative.sample(model.model_, 3, torch.Generator().manual_seed(0))
     assert z.shape == (3, 20, 1)
     assert atoms["x"].shape == (3, 20)
 

@@ -308,39 +308,6 @@ class RPM(nn.Module):
             self.train(training)
             yield batch, factors
 
-    # ---- the implied generative side ---------------------------------------------------------
-
-    @torch.no_grad()
-    def impute(self, observations: Observations, name: str) -> Float[Tensor, "N T A"]:
-        """p(x_j = atom m | the other factors): ⟨p(x_j = m | z)⟩ under the posterior without factor j."""
-        self._position(name)
-        family = self.prior.family
-        if not isinstance(family, FiniteSupport):
-            raise errors.needs_finite_support("imputation", type(family).__name__)
-        hidden = {**observations.present, name: np.zeros_like(observations.present[name])}
-        states = family.values().to(self.device)
-        every = states[:, None].expand(-1, observations.n_sites, *states.shape[1:])
-        table = self.fitted.conditional_weights(name, every)
-        results = []
-        for inferred in self.infer(replace(observations, present=hidden)):
-            probabilities = family.log_probabilities(inferred.posterior.eta).exp()
-            length = probabilities.shape[1]
-            weights = torch.einsum("ntk,kta->nta", probabilities, table[:, :length])
-            results.append(nn.functional.pad(weights, (0, 0, 0, observations.n_sites - length)))
-        return torch.cat(results)
-
-    @torch.no_grad()
-    def sample(
-        self, n: int, generator: torch.Generator, sites: Sites | None = None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """n draws of (Z, X) from the RPM's joint: Z and, per factor, the index of an atom at every site.
-
-        The sites are those of the training data unless given; −1 stands where a factor has no atoms.
-        """
-        times = self.times.values.expand(n, -1)
-        z = self.prior.sample(sites or Sites(times, torch.ones_like(times, dtype=torch.bool)), generator)
-        return z, {name: self.fitted.draw(name, z, generator) for name in self.names}
-
 
 def _one_atom(prior: Prior) -> AtomMixture:
     """The smallest mixture there is, to see what an approximation makes of it."""

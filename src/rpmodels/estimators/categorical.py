@@ -9,7 +9,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rpmodels import checks
+from rpmodels import checks, generative
 from rpmodels.estimators import choices
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, SplitMerge, Start, Training
@@ -162,13 +162,15 @@ class RPCategorical(RPMEstimator):
 
     def impute(self, X: Any, factor: str, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
         """p(x_j = training row m | the other factors): (N, N_training) weights over the rows of `factor`."""
-        return np.asarray(self._fitted().impute(self._observations(X, presence), factor)[:, 0].cpu().numpy())
+        return np.asarray(
+            generative.impute(self._fitted(), self._observations(X, presence), factor)[:, 0].cpu().numpy()
+        )
 
     def sample(self, n_samples: int = 1) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.int64]]:
         """Draws from the joint (eq 2): per factor the index of a training row, and the states."""
         model = self._fitted()
         generator = torch.Generator(model.device).manual_seed(spawn(self.random_state, 3)[2])
-        z, drawn = model.sample(n_samples, generator)
+        z, drawn = generative.sample(model, n_samples, generator)
         return {name: each[:, 0].cpu().numpy() for name, each in drawn.items()}, z[:, 0].cpu().numpy()
 
     @property

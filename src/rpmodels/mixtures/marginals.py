@@ -98,9 +98,9 @@ def _redrawn(
     drawn: Callable[[Tensor, Tensor], Tensor],
 ) -> Shaped[Tensor, "N T *event"]:
     rows = values[present]
-    if not len(rows):
-        return values
     counted = weights[:, None].expand_as(present)[present].to(values.dtype)
+    if not bool((counted > 0).any()):  # nothing to take a distribution from, and no weight on what would be drawn
+        return values
     changed = values.clone()
     changed[present] = drawn(rows.flatten(1), counted / counted.sum()).reshape(rows.shape)
     return changed

@@ -91,7 +91,7 @@ def _each_block(
 ) -> list[tuple[Tensor, ...]]:
     """Every block of atoms reduced; several blocks are computed again in the backward pass instead of kept."""
     size = block_size(numbers_per_atom)
-    blocks = [slice(start, min(start + size, n_atoms)) for start in range(0, n_atoms, size)]
+    blocks = [slice(start, min(start + size, n_atoms)) for start in range(0, max(n_atoms, 1), size)]
     if len(blocks) == 1:
         return [reduced(blocks[0])]
     return [checkpoint(reduced, block, use_reentrant=False) for block in blocks]
