@@ -27,6 +27,16 @@ class Sites:
         """Whether nothing pads."""
         return bool(self.exists.all())
 
+    @cached_property
+    def distinct(self) -> "tuple[Float[Tensor, 'U'], Int[Tensor, 'N T'] | None]":
+        """The times there are, and which of them every site has; no index when all trials share one grid."""
+        longest = self.exists.sum(1).argmax()
+        grid = self.times[longest]
+        if bool(((self.times == grid) | ~self.exists).all()):
+            return grid, None
+        times, index = torch.unique(torch.where(self.exists, self.times, grid[0]), return_inverse=True)
+        return times, index
+
     @staticmethod
     def single(n: int, device: torch.device | None = None) -> "Sites":
         """One site per observation: the iid case."""

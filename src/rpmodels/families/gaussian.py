@@ -81,10 +81,11 @@ class DiagonalGaussian(Family, Continuous, HasStatisticCovariance):
     def pair_log_normaliser(self, a: Float[Tensor, "*b 1 D"], g: Float[Tensor, "*c m D"]) -> Float[Tensor, "..."]:
         """Added part by part, so that what is as large as the pairs is contiguous: three times as fast."""
         size = self.latents
+        of_a, of_g = a.unbind(-1), g.unbind(-1)
         total = torch.zeros(())
         for k in range(size):
-            first = a[..., k] + g[..., k]
-            precision = -2.0 * a[..., size + k] - 2.0 * g[..., size + k]
+            first = of_a[k] + of_g[k]
+            precision = -2.0 * of_a[size + k] - 2.0 * of_g[size + k]
             each = log_normaliser_of_one(first, precision)
             total = each if k == 0 else total + each
         return total

@@ -5,6 +5,7 @@ an RPM is. Stopping, rescue, progress, history and callbacks are consumers of `S
 """
 
 import inspect
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -71,7 +72,8 @@ def steps(
             return terms, torch.nn.utils.clip_grad_norm_(parameters, limit)
 
         terms, norm = forward_backward()
-        finite = bool(torch.isfinite(norm)) and bool(torch.isfinite(terms[GOAL]))
+        values = dict(zip(terms, torch.stack([*terms.values()]).tolist(), strict=True))
+        finite = math.isfinite(float(norm)) and math.isfinite(values[GOAL])
         rate = float(optimiser.param_groups[0]["lr"])
         if finite:
             if searches:
@@ -79,8 +81,8 @@ def steps(
             else:
                 optimiser.step()
             objective.after_step()
-            _advance(scheduler, float(terms[GOAL].detach()))
-        yield State(step, {name: float(value.detach()) for name, value in terms.items()}, finite, rate)
+            _advance(scheduler, values[GOAL])
+        yield State(step, values, finite, rate)
 
 
 def _advance(scheduler: LRScheduler | None, goal: float) -> None:

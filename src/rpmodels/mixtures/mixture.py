@@ -46,12 +46,7 @@ class Mixture(ABC):
 
     def log_shift(self, g: Float[Tensor, "N T D"]) -> Float[Tensor, "N T"]:
         """Φ(η₀+g) − Φ(η₀): what normalises a factor with potential g."""
-        return self.family.log_normaliser(self.reference + g) - self._log_normaliser
-
-    @cached_property
-    def _log_normaliser(self) -> Float[Tensor, "#S"]:
-        """Φ(η₀)."""
-        return self.family.log_normaliser(self.reference)
+        return _log_shift(self.family, self.reference, g)
 
     @abstractmethod
     def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "Mixture":
@@ -79,8 +74,12 @@ class AtomMixture(Mixture):
 
     def where_atoms(self, values: Float[Tensor, "N T"]) -> Float[Tensor, "N T"]:
         """`values` at sites that have atoms, zero at those that have none."""
-        empty = torch.isneginf(self.log_total)
-        return torch.where(empty, 0.0, values) if bool(empty.any()) else values
+        return torch.where(torch.isneginf(self.log_total), 0.0, values) if self._some_empty else values
+
+    @cached_property
+    def _some_empty(self) -> bool:
+        """Whether there are sites without atoms."""
+        return bool(torch.isneginf(self.log_total).any())
 
     def filled(self) -> "AtomMixture":
         """The same mixture; atoms without weight, and own ones that are absent, become the heaviest of their site."""
@@ -105,7 +104,7 @@ class AtomMixture(Mixture):
         `pairs` gets potentials g and log-weights log c_m − Φ(η₀+g_m) + Φ(η₀), with axes that broadcast to
         (N, T, atoms), and returns its terms with the atoms last. Zero at a site without any atoms.
         """
-        weight = self._log_weight  # not inside a block: what a block computes again must not depend on a cache
+        weight = self._log_weight()
         total = reduce.over_atoms(
             lambda b: pairs(self.g[None, :, b], weight[None, :, b]), self.g.shape[1], numbers_per_atom
         )
@@ -117,7 +116,7 @@ class AtomMixture(Mixture):
         self, pairs: AveragedPairs, numbers_per_atom: int
     ) -> tuple[Float[Tensor, "N T"], Float[Tensor, "N T V"]]:
         """The same, with averages of values under the softmax of the terms: `pairs` returns terms and values."""
-        weight = self._log_weight
+        weight = self._log_weight()
         total, averages = reduce.averaged_over_atoms(
             lambda b: pairs(self.g[None, :, b], weight[None, :, b]), self.g.shape[1], numbers_per_atom
         )
@@ -136,11 +135,9 @@ class AtomMixture(Mixture):
 
         return self.log_mean(pairs, t.shape[0] * max(t.shape[1], self.g.shape[0]) * t.shape[2])
 
-    @cached_property
     def _log_weight(self) -> Float[Tensor, "S A"]:
         """log c_m − Φ(η₀+g_m) + Φ(η₀)."""
-        shift = self.family.log_normaliser(self.reference[:, None] + self.g) - self._log_normaliser[:, None]
-        return self.log_count - shift
+        return self.log_count - _log_shift(self.family, self.reference[:, None], self.g)
 
     def _own_pairs(self, own: Factor) -> tuple[Float[Tensor, "N T 1 D"], Float[Tensor, "N T 1"]]:
         shift = self.log_shift(own.g)
@@ -149,6 +146,8 @@ class AtomMixture(Mixture):
     def _normalised(self, total: Float[Tensor, "n s *more"]) -> Float[Tensor, "n s *more"]:
         log_total = self.log_total if self.own is not None else self.log_total[None]
         log_total = log_total.reshape(*log_total.shape, *[1] * (total.ndim - 2))
+        if not self._some_empty:
+            return total - log_total
         empty = torch.isneginf(log_total)
         return torch.where(empty, torch.zeros_like(total), total - torch.nan_to_num(log_total, neginf=0.0))
 
@@ -233,6 +232,11 @@ def log_probabilities(family: Family, eta: Float[Tensor, "*b D"]) -> Float[Tenso
     """log p(k) under a family that the builder has checked to be of finite support."""
     assert isinstance(family, FiniteSupport)
     return family.log_probabilities(eta)
+
+
+def _log_shift(family: Family, reference: Float[Tensor, "..."], g: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Φ(η₀+g) − Φ(η₀)."""
+    return family.log_normaliser(reference + g) - family.log_normaliser(reference)
 
 
 def _own_log_count(own: Factor, like: Tensor) -> Float[Tensor, "N T"]:

@@ -156,7 +156,7 @@ class GaussianProcessPrior(Prior, HasInducing):
 
     def project(self, sites: Sites) -> Projection:
         """A, the variance that inducing points leave over, and the mean, at these sites."""
-        times, index = distinct_times(sites)
+        times, index = sites.distinct
         scaled = self._scaled(times)
         projection = self._whitened(scaled)
         rest = (self._variance(scaled) - projection.square().sum(-2)).clamp_min(0.0)
@@ -176,7 +176,7 @@ class GaussianProcessPrior(Prior, HasInducing):
 
     def residual_root(self, sites: Sites) -> Float[Tensor, "n K T T"]:
         """A root of κ(t, t) − AᵀA, for joint draws of the latents given the inducing points."""
-        times, index = distinct_times(sites)
+        times, index = sites.distinct
         scaled = self._scaled(times)
         projection = self._whitened(scaled)
         covariance = self._covariance(scaled, scaled) - projection.mT @ projection
@@ -187,7 +187,7 @@ class GaussianProcessPrior(Prior, HasInducing):
 
     def reference(self, sites: Sites, shared: bool) -> Float[Tensor, "S D"]:
         """The prior's marginal at every site of a common grid, or the moment-matched average over all sites."""
-        times, index = distinct_times(sites)
+        times, index = sites.distinct
         scaled = self._scaled(times)
         mean, variance = self._mean(scaled).mT, self._variance(scaled).mT
         if shared:
@@ -240,16 +240,6 @@ class GaussianProcessPrior(Prior, HasInducing):
     def parameter_kl(self) -> Float[Tensor, ""]:
         """Point estimates."""
         return self.tau.new_zeros(())
-
-
-def distinct_times(sites: Sites) -> tuple[Float[Tensor, "U"], Int[Tensor, "N T"] | None]:
-    """The times there are, and which of them every site has; no index when all trials share one grid."""
-    longest = sites.exists.sum(1).argmax()
-    grid = sites.times[longest]
-    if bool(((sites.times == grid) | ~sites.exists).all()):
-        return grid, None
-    times, index = torch.unique(torch.where(sites.exists, sites.times, grid[0]), return_inverse=True)
-    return times, index
 
 
 def _frequencies(index: Int[Tensor, "N T"], sites: Sites, count: int) -> Float[Tensor, "U"]:
