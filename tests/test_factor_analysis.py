@@ -196,6 +196,7 @@ def test_every_choice_fits_and_repeats(settings):
     brief = {"n_init": 2, "max_iter": 6, "retries": 0, "random_state": 3, **settings}
     fits = [rp.RPFA(2, **brief).fit(views) for _ in range(2)]
     np.testing.assert_array_equal(*(fit.transform(views) for fit in fits))
+    np.testing.assert_array_equal(*(fit.score_samples(views) for fit in fits))
     posterior = fits[0].posterior(views)
     assert posterior.mean.shape == (80, 2)
     assert posterior.covariance.shape == (80, 2, 2)

@@ -585,7 +585,7 @@ def test_units_of_time_do_not_matter(family, how):
     same(first, second)
     same(first.at(common(TIMES + 0.3, n)), second.at(common((TIMES + 0.3) * scale + origin, n)))
     assert_near(other.length_scales(), np.array(LENGTHS) * scale)
-    assert_near(other.inducing_times, PLACES * scale + origin)
+    assert_near(other.inducing, PLACES * scale + origin)
     other.stretch(2.0)
     assert_near(other.length_scales(), np.array(LENGTHS) * scale * 2)
 
@@ -631,7 +631,7 @@ def test_float32_with_many_inducing_points(name):
 @pytest.mark.parametrize("dtype", [DOUBLE, torch.float32])
 def test_inducing_times_of_time_stamps(dtype):
     prior = prior_of(FAMILIES["diagonal"], two_rbf(), TIMES + 1.7e9, time_origin=1.7e9).to(dtype)
-    assert (prior.inducing_times.double() - 1.7e9 - torch.tensor(TIMES)).abs().max() < 1e-3
+    assert (prior.inducing.double() - 1.7e9 - torch.tensor(TIMES)).abs().max() < 1e-3
 
 
 def test_length_scales_of_composite_kernels():

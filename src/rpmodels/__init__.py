@@ -6,7 +6,7 @@ neural recognition networks and no decoder.
 
 from rpmodels import datasets, families, inference, metrics, mixtures, presets, priors, recognition
 from rpmodels.errors import RPModelsError, RPModelsWarning
-from rpmodels.estimators import RPFA, RPGPFA, RPCategorical
+from rpmodels.estimators import RPFA, RPGPFA, RPCategorical, load
 from rpmodels.learning import TimeLimit, Training, train
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, read
@@ -26,6 +26,7 @@ __all__ = [
     "datasets",
     "families",
     "inference",
+    "load",
     "metrics",
     "mixtures",
     "presets",

@@ -25,9 +25,10 @@ class FittedAtoms(nn.Module):
     def __init__(self, mixture: AtomMixture) -> None:
         super().__init__()
         self.family = mixture.family
-        self.register_buffer("reference", mixture.reference.detach())
-        self.register_buffer("g", mixture.g.detach())
-        self.register_buffer("log_count", mixture.log_count.detach())
+        # Contiguous: from a file they come so, and sums in another order would round otherwise.
+        self.register_buffer("reference", mixture.reference.detach().contiguous())
+        self.register_buffer("g", mixture.g.detach().contiguous())
+        self.register_buffer("log_count", mixture.log_count.detach().contiguous())
 
 
 class FittedMixtures(nn.Module):

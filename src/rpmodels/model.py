@@ -91,9 +91,10 @@ class RPM(nn.Module):
         self.atoms = atoms or PerSite()
         self.marginal = marginal or Empirical()
         chosen = head or RelativeHead()
-        for name in targets or {}:
+        self.targets = {name: tuple(each) for name, each in (targets or {}).items()}
+        for name in self.targets:
             self._position(name)
-        views = {name: _view(prior.family, name, (targets or {}).get(name)) for name in self.names}
+        views = {name: _view(prior.family, name, self.targets.get(name)) for name in self.names}
         for family, _ in views.values():
             self.expected_log_mixture.check(family)
         smallest = self.expected_log_mixture.summarise(_one_atom(prior))

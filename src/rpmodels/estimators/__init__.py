@@ -6,4 +6,6 @@ from rpmodels.estimators.continuous import LatentPosterior
 from rpmodels.estimators.factor_analysis import RPFA
 from rpmodels.estimators.gaussian_process import RPGPFA
 
-__all__ = ["RPFA", "RPGPFA", "LatentPosterior", "RPCategorical", "RPMEstimator"]
+load = RPMEstimator.load
+
+__all__ = ["RPFA", "RPGPFA", "LatentPosterior", "RPCategorical", "RPMEstimator", "load"]

@@ -5,6 +5,8 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from inspect import isabstract
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from rpmodels import checks, errors
-from rpmodels.estimators import choices
+from rpmodels.estimators import choices, files
 from rpmodels.free_energy import Score
 from rpmodels.learning import Attempt, Move, Run, Start, Training, best_of, device_of, dtype_of
 from rpmodels.learning.batches import Divided, divide
@@ -194,6 +196,32 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         elif _collapsed(score, observations):
             warnings.warn(errors.learnt_nothing(score), stacklevel=4)
 
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a file of exactly this name: no pickle, no training data, whole or not at all.
+
+        Modules and kernels of your own are kept as tensors and must be passed to `load`.
+        """
+        files.save(self, self._fitted(), path)
+
+    @classmethod
+    def load(
+        cls: type[Estimator], path: str | Path, *, device: str | None = None, dtype: str | None = None, **parts: Any
+    ) -> Estimator:
+        """A fitted model from a file, on any device and in any precision.
+
+        Args:
+            path: what `save` wrote
+            device: default the CPU
+            dtype: default as it was saved
+            parts: arguments that are your own code (`network=`, `kernel=`, …), built as they were when saved
+
+        """
+        known = _family_tree(RPMEstimator)
+        estimator = files.load(path, known, device, dtype, parts)
+        if not isinstance(estimator, cls):
+            raise errors.other_class(str(path), cls.__name__, type(estimator).__name__)
+        return estimator
+
     def _spread(self) -> str:
         """What the restarts did, in a line."""
         lines = [
@@ -253,3 +281,12 @@ def _fit_score(model: RPM, observations: Observations) -> Score:
 def _collapsed(score: Score, observations: Observations) -> bool:
     """Whether nothing was learnt: next to nothing per site."""
     return bool(score < LEARNT_NOTHING * max(1.0, float(observations.exists.sum(1).mean())))
+
+
+def _family_tree(kind: type) -> dict[str, type]:
+    """Every estimator there is, by name."""
+    children: list[type] = kind.__subclasses__()
+    tree = {each.__name__: each for each in children if not isabstract(each)}
+    for each in children:
+        tree |= _family_tree(each)
+    return tree

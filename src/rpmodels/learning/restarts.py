@@ -27,8 +27,11 @@ SETTLED = 3
 """Rungs that a run must have trained before a move can read its states."""
 CHALLENGE = 2
 """Rungs that champion and rival train before they are compared."""
-STUCK = 0.01
-"""A start whose free energy is this share of the lead, or less, after two rungs has collapsed: |F| ≈ 0."""
+STUCK = 0.05
+"""A start that has not learnt this share of the lead after two rungs is stuck (F ≈ 0: factors that say nothing)."""
+AGAIN = ", again"
+CLEAR = 4.0
+"""Times the lead: a start so far ahead needs no more rivals."""
 
 
 @dataclass
@@ -67,7 +70,8 @@ def best_of(
     `model` is a prepared pattern that every start copies. Starts are compared by their mean free energy
     over the last epoch, always after the same number of steps. While the best of them is not above `lead` nats
     nothing has been learnt that they could be judged by, and all go on (to half of the steps at most). Where there
-    is a lead to gain, starts that have collapsed are begun once more from another seed and brought to the same step.
+    is a lead to gain and none has it clearly, starts that are stuck are begun once more, each from another seed, and
+    brought to the same step.
     Before it goes to the end, the best run meets the rivals that `move` proposes, under the same rule.
     """
     seeds = spawn(random_state, len(starts))
@@ -79,14 +83,14 @@ def best_of(
     reached = rung
     while several and reached <= training.max_iter:
         _replace(attempts, alive)
-        if reached == 2 * rung and (stuck := [each for each in alive if _collapsed(each, lead)]):
+        if stuck := _stuck(alive, lead):
             again = [(each.start, _again(each.attempt)) for each in stuck]
             attempts += [attempt for _, attempt in again]
             alive = [each for each in alive if each not in stuck]
-            alive += parallel_map(_enter, again, n_jobs, model, data, training, [rung, reached])
+            alive += parallel_map(_enter, again, n_jobs, model, data, training, range(rung, reached + 1, rung))
             _replace(attempts, alive)
-        alive.sort(key=lambda contender: contender.attempt.free_energies[-1], reverse=True)
-        leader = alive[0].attempt.free_energies[-1]
+        alive.sort(key=_free_energy, reverse=True)
+        leader = _free_energy(alive[0])
         if math.isinf(leader):
             raise errors.diverged(reached, len(starts))
         if leader > lead or 2 * reached > training.max_iter:
@@ -120,13 +124,20 @@ def _enter(
     return contender
 
 
-def _collapsed(contender: _Contender, lead: float) -> bool:
-    """F is 0 and stays there: every factor says what the prior says."""
-    return abs(contender.attempt.free_energies[-1]) <= STUCK * lead
+def _free_energy(contender: _Contender) -> float:
+    return contender.attempt.free_energies[-1]
+
+
+def _stuck(alive: Sequence[_Contender], lead: float) -> list[_Contender]:
+    """Starts that were given two rungs, and have learnt nothing, while no other is clearly ahead."""
+    if max(map(_free_energy, alive)) > CLEAR * lead:
+        return []
+    first = [each for each in alive if len(each.attempt.free_energies) > 1 and not each.attempt.kind.endswith(AGAIN)]
+    return [each for each in first if _free_energy(each) <= STUCK * lead]
 
 
 def _again(attempt: Attempt) -> Attempt:
-    return Attempt(f"{attempt.kind}, again", spawn(attempt.seed, 1)[0])
+    return Attempt(attempt.kind + AGAIN, spawn(attempt.seed, 1)[0])
 
 
 def _climb(contender: _Contender, observations: Observations, until: int) -> _Contender:

@@ -20,7 +20,7 @@ from rpmodels.learning.loop import Consumer, Objective, State, steps
 from rpmodels.learning.rescue import Rescue
 from rpmodels.model import RPM, Inferred
 from rpmodels.observations import Observations
-from rpmodels.seeding import spawn
+from rpmodels.seeding import seeded, spawn
 
 logger = logging.getLogger("rpmodels")
 
@@ -180,7 +180,8 @@ class Run:
             self.validation_curve = held_out.curve
         self.stop_reason = self.stop_reason or f"max_iter = {self.training.max_iter} steps"
         logger.info("stopped at step %d: %s", self.step, self.stop_reason)
-        self.model.collect(data.everything)
+        with seeded(self.batches.step_seed()):  # some p₀ are drawn from
+            self.model.collect(data.everything)
 
     def recent(self) -> float:
         """Mean free energy over the last epoch: what restarts are judged by."""

@@ -34,6 +34,11 @@ class GaussianPrior(Prior):
         """Diagonal or full Gaussian."""
         return cast(Family, self._family)
 
+    @property
+    def learned(self) -> bool:
+        """Whether mean and (co)variance are parameters."""
+        return self.raw.requires_grad
+
     def reference(self, sites: Sites, shared: bool) -> Float[Tensor, "S D"]:
         """The same for all sites."""
         return self.family.to_valid(self.raw)[None]

@@ -84,11 +84,31 @@ class GaussianProcessPrior(Prior, HasInducing):
         return int(self.tau.shape[-1])
 
     @property
-    def inducing_times(self) -> Float[Tensor, "*K M"]:
+    def inducing(self) -> Float[Tensor, "*K M"]:
         """τ in the user's units."""
         origin, scale = self.clock.values
         places: Tensor = self.tau.detach().to(origin.dtype) * scale + origin
         return places
+
+    @property
+    def learn_inducing(self) -> bool:
+        """Whether τ are parameters."""
+        return isinstance(self.tau, nn.Parameter)
+
+    @property
+    def mean(self) -> Mean | None:
+        """The mean function; None for zero."""
+        return self.mean_function
+
+    @property
+    def time_origin(self) -> float:
+        """Where the prior's clock begins."""
+        return float(self.clock.values[0])
+
+    @property
+    def time_scale(self) -> float:
+        """The unit of the prior's clock."""
+        return float(self.clock.values[1])
 
     def _scaled_parts(self) -> list[Kernel]:
         """Every part of the kernel that has a length scale."""

@@ -38,9 +38,14 @@ class FixedSimplex(Simplex):
 
     log_pi: Tensor
 
-    def __init__(self, probabilities: Float[Tensor, "R K"]) -> None:
+    def __init__(self, pi: Float[Tensor, "R K"]) -> None:
         super().__init__()
-        self.register_buffer("log_pi", _safe_log(probabilities))
+        self.register_buffer("log_pi", _safe_log(pi))
+
+    @property
+    def pi(self) -> Float[Tensor, "R K"]:
+        """π."""
+        return self.log_pi.exp()
 
     def log_weights(self) -> Float[Tensor, "R K"]:
         """log π."""
@@ -48,7 +53,7 @@ class FixedSimplex(Simplex):
 
     def probabilities(self) -> Float[Tensor, "R K"]:
         """π."""
-        return self.log_pi.exp()
+        return self.pi
 
     def update(self, counts: Float[Tensor, "R K"], fraction: float) -> None:
         """Nothing to learn."""
@@ -64,10 +69,15 @@ class LearnedSimplex(Simplex):
     log_pi: Tensor
     count: Tensor
 
-    def __init__(self, probabilities: Float[Tensor, "R K"]) -> None:
+    def __init__(self, pi: Float[Tensor, "R K"]) -> None:
         super().__init__()
-        self.register_buffer("log_pi", _safe_log(probabilities))
-        self.register_buffer("count", torch.zeros_like(probabilities))
+        self.register_buffer("log_pi", _safe_log(pi))
+        self.register_buffer("count", torch.zeros_like(pi))
+
+    @property
+    def pi(self) -> Float[Tensor, "R K"]:
+        """π."""
+        return self.log_pi.exp()
 
     def log_weights(self) -> Float[Tensor, "R K"]:
         """log π."""
@@ -75,7 +85,7 @@ class LearnedSimplex(Simplex):
 
     def probabilities(self) -> Float[Tensor, "R K"]:
         """π."""
-        return self.log_pi.exp()
+        return self.pi
 
     def update(self, counts: Float[Tensor, "R K"], fraction: float) -> None:
         """Running counts c ← (1 − fraction) c + counts, π = c/Σc; the whole EM update when the batch is the data.

@@ -25,6 +25,7 @@ class MLP(nn.Sequential):
             layers += [nn.Linear(width, units), nn.ReLU(), Dropout(dropout)]
             width = units
         super().__init__(*layers, nn.Linear(width, n_out))
+        self.event_shape, self.n_out, self.hidden, self.dropout = tuple(event_shape), n_out, tuple(hidden), dropout
 
 
 class Linear(MLP):
@@ -46,6 +47,7 @@ class ConvolutionalNetwork(nn.Module):
         super().__init__()
         if len(event_shape) not in (2, 3) or min(event_shape[-2:]) < self.minimum:
             raise errors.network_needs_images(tuple(event_shape), self.minimum)
+        self.event_shape, self.n_out, self.hidden, self.dropout = tuple(event_shape), n_out, hidden, dropout
         channels = 1 if len(event_shape) == 2 else event_shape[0]
         self._has_channels = len(event_shape) == 3
         height, width = (((side - 4) // 2 - 4) // 2 for side in event_shape[-2:])
@@ -71,6 +73,7 @@ class LookupTable(nn.Embedding):
 
     def __init__(self, n_labels: int, n_out: int) -> None:
         super().__init__(n_labels, n_out)
+        self.n_labels, self.n_out = n_labels, n_out
 
     def forward(self, x: Int[Tensor, "n"]) -> Float[Tensor, "n out"]:
         """The rows of n labels."""
@@ -82,7 +85,7 @@ class ConstantPrecision(nn.Module):
 
     def __init__(self, network: nn.Module, n_first: int, n_out: int) -> None:
         super().__init__()
-        self.network = network
+        self.network, self.n_first, self.n_out = network, n_first, n_out
         self.rest = nn.Parameter(torch.zeros(n_out - n_first))
 
     def reset_parameters(self) -> None:

@@ -1,0 +1,16 @@
+"""What goes to disk: one atomic writer, recipes of a model's parts, model files."""
+
+from rpmodels.persistence.model_files import Opened, open_file, save_file
+from rpmodels.persistence.plain import from_plain, to_plain
+from rpmodels.persistence.writing import write_atomically, write_json, write_text
+
+__all__ = [
+    "Opened",
+    "from_plain",
+    "open_file",
+    "save_file",
+    "to_plain",
+    "write_atomically",
+    "write_json",
+    "write_text",
+]

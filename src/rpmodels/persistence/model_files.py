@@ -1,0 +1,171 @@
+"""One file per fitted model: a safetensors file whose header says, in JSON, how to build what the tensors belong to.
+
+Nothing in a file is ever executed. A digest over header and tensors tells a damaged file from a whole one.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file as write_tensors
+from torch import Tensor, nn
+
+from rpmodels import errors
+from rpmodels.carriers import Times
+from rpmodels.fitted import FittedMixtures
+from rpmodels.mixtures import AtomMixture
+from rpmodels.model import RPM
+from rpmodels.observations import FactorSpec
+from rpmodels.persistence import plain, recipes
+from rpmodels.persistence.writing import write_atomically
+from rpmodels.versions import __version__
+
+FORMAT = 1
+"""Raised when older readers could no longer understand a file."""
+HEADER, DIGEST = "rpmodels", "sha256"
+MODEL = "model."
+"""Before the names of the model's own tensors."""
+ROWS = "rows."
+"""Parameters of single training trials stay out of model files: new data have none."""
+
+Missing = Callable[[str, str], Any]
+"""(argument, class) of a part that is the user's own → the part."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a file holds, checked to be whole, nothing of it built yet."""
+
+    path: Path
+    about: Mapping[str, Any]
+    """What the writer said beside the model."""
+    recipe: Mapping[str, Any]
+    tensors: Mapping[str, Tensor]
+
+    def model(self, missing: Missing) -> RPM:
+        """The fitted model on the CPU, in the precision it was saved in."""
+        own = {n.removeprefix(MODEL): each for n, each in self.tensors.items() if n.startswith(MODEL)}
+        model = _built(self.recipe, own, missing)
+        expected = _tensors(model)
+        differing = sorted(
+            name
+            for name in expected.keys() | own.keys()
+            if name not in own or name not in expected or own[name].shape != expected[name].shape
+        )
+        if differing:
+            raise errors.parts_do_not_fit(str(self.path), differing)
+        model.load_state_dict(own)
+        return model
+
+
+def save_file(path: str | Path, model: RPM, about: Mapping[str, Any], extra: Mapping[str, Tensor]) -> None:
+    """Write a fitted model, what there is to say about it (plain values), and tensors of the caller's own."""
+    tensors = {MODEL + name: each for name, each in _tensors(model).items()} | dict(extra)
+    # Copies: tied networks share their memory, which the format refuses.
+    tensors = {name: each.detach().cpu().contiguous().clone() for name, each in tensors.items()}
+    content = {"format": FORMAT, "version": __version__, "about": about, "recipe": _recipe(model)}
+    header = json.dumps(content, allow_nan=False, ensure_ascii=False)
+    metadata = {HEADER: header, DIGEST: _digest(header, tensors)}
+    write_atomically(Path(path), lambda temporary: write_tensors(tensors, str(temporary), metadata))
+
+
+def open_file(path: str | Path) -> Opened:
+    """Read a file and check that it is one of ours, whole, and of a format we know."""
+    place = Path(path)
+    if not place.is_file():
+        raise FileNotFoundError(errors.no_such_file(str(path)))
+    try:
+        with safe_open(str(place), framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        header = metadata[HEADER]
+        whole = _digest(header, tensors) == metadata[DIGEST]
+    except (SafetensorError, KeyError, ValueError, OSError, RuntimeError) as failure:
+        raise errors.not_a_model_file(str(path), failure) from failure
+    if not whole:
+        raise errors.damaged_file(str(path))
+    content = json.loads(header)
+    if content["format"] > FORMAT:
+        raise errors.newer_format(str(path), content["format"], FORMAT, content["version"])
+    return Opened(place, content["about"], content["recipe"], tensors)
+
+
+def _tensors(model: RPM) -> dict[str, Tensor]:
+    return {name: each for name, each in model.state_dict().items() if not name.startswith(ROWS)}
+
+
+def _digest(header: str, tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(header.encode())
+    for name in sorted(tensors):
+        each = tensors[name]
+        digest.update(f"{name} {each.dtype} {tuple(each.shape)}".encode())
+        digest.update(each.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _recipe(model: RPM) -> dict[str, Any]:
+    networks: list[nn.Module] = []
+    factors = []
+    for name, recogniser in model.recognisers():
+        if not any(recogniser.network is each for each in networks):
+            networks.append(recogniser.network)
+        place = next(i for i, each in enumerate(networks) if each is recogniser.network)
+        spec, scaling = model.specs[name], recogniser.scaling
+        factors.append({
+            "name": name, "network": place, "event_shape": list(spec.event_shape),
+            "vocabulary": plain.to_plain(spec.vocabulary), "scaling": recipes.describe(scaling),
+            "clipped": scaling.clipped, "seen": scaling.seen, "targets": plain.to_plain(model.targets.get(name)),
+        })  # fmt: skip
+    parts = {name: recipes.describe(getattr(model, name)) for name in PARTS}
+    _, first = next(model.recognisers())
+    return {
+        **parts, "head": recipes.describe(first.head), "input_dropout": first.input_dropout.p,
+        "networks": [recipes.describe(each) for each in networks], "factors": factors,
+        "dtype": str(model.dtype).removeprefix("torch."), "n_observations": model.fitted.n_observations,
+    }  # fmt: skip
+
+
+PARTS = ("prior", "e_step", "expected_log_mixture", "atoms", "marginal")
+
+
+def _built(recipe: Mapping[str, Any], tensors: Mapping[str, Tensor], missing: Missing) -> RPM:
+    """The model that a recipe describes, with buffers of the size that the tensors have."""
+    factors = recipe["factors"]
+    networks = [
+        recipes.make(each, _network(missing, [f["name"] for f in factors if f["network"] == place]), "network")
+        for place, each in enumerate(recipe["networks"])
+    ]
+    model = RPM(
+        factors={factor["name"]: networks[factor["network"]] for factor in factors},
+        head=recipes.make(recipe["head"], missing, "head"),
+        targets={f["name"]: _plain(f["targets"]) for f in factors if f["targets"] is not None},
+        input_dropout=recipe["input_dropout"],
+        dtype=getattr(torch, recipe["dtype"]),
+        **{name: recipes.make(recipe[name], missing, name) for name in PARTS},
+    )
+    atoms = {}
+    for number, (factor, (name, recogniser)) in enumerate(zip(factors, model.recognisers(), strict=True)):
+        model.specs[name] = FactorSpec(tuple(factor["event_shape"]), _plain(factor["vocabulary"]))
+        recogniser.scaling = recipes.make(factor["scaling"], missing, "scaling")
+        recogniser.scaling.clipped, recogniser.scaling.seen = factor["clipped"], factor["seen"]
+        reference, g, log_count = (
+            tensors[f"fitted._atoms.{number}.{each}"] for each in ("reference", "g", "log_count")
+        )
+        atoms[name] = AtomMixture(recogniser.family, reference, model.atoms.shared, g, log_count)
+    model.fitted = FittedMixtures(atoms, recipe["n_observations"])
+    model.times = Times(tensors["times.values"])
+    return model.eval()
+
+
+def _network(missing: Missing, names: list[str]) -> Missing:
+    """A network of the user's own is asked for by the first factor that has it."""
+    return lambda _, kind: missing(f"network of factor '{names[0]}'", kind)
+
+
+def _plain(value: Any) -> Any:
+    return plain.from_plain(value, lambda kind: kind)

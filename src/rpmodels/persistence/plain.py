@@ -1,0 +1,64 @@
+"""Values of a user's arguments as JSON and back. What is not plain (a module, a callback) is only named.
+
+JSON knows no tuples, slices, arrays, infinities or mappings with other keys than strings: these are written
+as an object with one key that begins with "$".
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rpmodels import errors
+from rpmodels.persistence import recipes
+
+Missing = Callable[[str], Any]
+"""From the name of something that is not in the file to what stands in for it."""
+
+
+def to_plain(value: Any) -> Any:
+    """What json.dumps can write."""
+    if isinstance(value, np.ndarray):
+        return {"$array": to_plain(value.tolist()), "dtype": str(value.dtype)}
+    if isinstance(value, np.generic):
+        return to_plain(value.item())
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"$number": str(value)}
+    if isinstance(value, list):
+        return [to_plain(each) for each in value]
+    return _tagged(value)
+
+
+def _tagged(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return {"$tuple": [to_plain(each) for each in value]}
+    if isinstance(value, slice):
+        return {"$slice": [to_plain(each) for each in (value.start, value.stop, value.step)]}
+    if isinstance(value, Mapping):
+        return {"$map": [[to_plain(key), to_plain(each)] for key, each in value.items()]}
+    recipe = recipes.describe(value)
+    return {"$custom": recipe["custom"]} if recipes.is_custom(recipe) else {"$part": recipe}
+
+
+def from_plain(value: Any, missing: Missing) -> Any:
+    """The value again; `missing` is asked for what was only named."""
+    if isinstance(value, list):
+        return [from_plain(each, missing) for each in value]
+    if not isinstance(value, dict):
+        return value
+    (tag, content), *_ = value.items()
+    readers: dict[str, Callable[[], Any]] = {
+        "$array": lambda: np.array(from_plain(content, missing), dtype=value["dtype"]),
+        "$number": lambda: float(content),
+        "$tuple": lambda: tuple(from_plain(each, missing) for each in content),
+        "$slice": lambda: slice(*(from_plain(each, missing) for each in content)),
+        "$map": lambda: {from_plain(key, missing): from_plain(each, missing) for key, each in content},
+        "$part": lambda: recipes.make(content, lambda _, kind: missing(kind), "part"),
+        "$custom": lambda: missing(str(content)),
+    }
+    if tag not in readers:
+        raise errors.unknown_part(tag)
+    return readers[tag]()

@@ -1,0 +1,130 @@
+"""Of which parts a model is made, as plain values: enough to build it again, empty, for its tensors.
+
+A part is described by its class's name and the arguments of its constructor, which it keeps under their own names.
+Only classes listed here are ever built from a file. Anything else is the user's own: it is named, its tensors are
+kept, and whoever opens the file must hand it in.
+"""
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gpytorch
+import torch
+from torch import Tensor, nn
+
+from rpmodels import errors, families, inference, mixtures, priors, recognition
+from rpmodels.observations import scaling
+from rpmodels.priors import simplex
+
+Recipe = dict[str, Any]
+
+BY_ARGUMENTS: dict[str, type] = {
+    each.__name__: each
+    for each in (
+        families.Categorical, families.DiagonalGaussian, families.FullGaussian,
+        inference.ExactEStep, inference.Amortised, inference.NaturalGradient, inference.FreePotentials,
+        inference.FreeInducing,
+        mixtures.Exact, mixtures.InteriorBound, mixtures.OptimalInteriorBound, mixtures.FreeInteriorBound,
+        mixtures.SecondOrder, mixtures.MonteCarlo, mixtures.GaussHermite, mixtures.SharedGrid,
+        mixtures.PerSite, mixtures.Pooled, mixtures.Empirical, mixtures.KernelDensity, mixtures.GaussianMarginal,
+        recognition.RelativeHead, recognition.AbsoluteHead,
+        recognition.MLP, recognition.Linear, recognition.ConvolutionalNetwork, recognition.LookupTable,
+        recognition.ConstantPrecision,
+        priors.GaussianPrior, priors.CategoricalPrior, priors.GaussianProcessPrior,
+        scaling.Unscaled, scaling.Labels, scaling.Affine,
+        simplex.FixedSimplex, simplex.LearnedSimplex, simplex.DirichletSimplex,
+    )
+}  # fmt: skip
+
+KERNELS: dict[str, type] = {
+    each.__name__: each
+    for each in (
+        gpytorch.kernels.RBFKernel, gpytorch.kernels.MaternKernel, gpytorch.kernels.PeriodicKernel,
+        gpytorch.kernels.RQKernel, gpytorch.kernels.CosineKernel, gpytorch.kernels.LinearKernel,
+        gpytorch.kernels.ScaleKernel, gpytorch.kernels.AdditiveKernel, gpytorch.kernels.ProductKernel,
+        gpytorch.means.ZeroMean, gpytorch.means.ConstantMean,
+    )
+}  # fmt: skip
+
+
+def describe(part: Any) -> Recipe:
+    """The recipe of one part, and of the parts in it."""
+    kind = type(part).__name__
+    if type(part) is BY_ARGUMENTS.get(kind):
+        return {"is": kind, **{name: _argument(getattr(part, name)) for name in _parameters(type(part))}}
+    if type(part) is KERNELS.get(kind) and _ordinary(part):
+        return {"is": kind, **{name: _argument(each) for name, each in _of_kernel(part).items()}}
+    return {"custom": f"{type(part).__module__}.{type(part).__qualname__}"}
+
+
+def _parameters(kind: type) -> list[str]:
+    """Named arguments of a constructor (one that is not there takes *args, **kwargs)."""
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [name for name, each in inspect.signature(kind).parameters.items() if each.kind in named]
+
+
+def is_custom(recipe: Any) -> bool:
+    """Whether this is the user's own part, which a file only names."""
+    return isinstance(recipe, Mapping) and "custom" in recipe
+
+
+def make(recipe: Recipe, missing: Callable[[str, str], Any], argument: str) -> Any:
+    """The part again; `missing` is asked, by argument and class, for what is the user's own."""
+    if is_custom(recipe):
+        return missing(argument, str(recipe["custom"]))
+    kind = recipe["is"]
+    arguments = {name: _made(each, missing, name) for name, each in recipe.items() if name != "is"}
+    if kind in ("AdditiveKernel", "ProductKernel"):
+        return KERNELS[kind](*arguments["kernels"])
+    listed = {**BY_ARGUMENTS, **KERNELS}
+    if kind not in listed:
+        raise errors.unknown_part(str(kind))
+    return listed[kind](**arguments)
+
+
+def _argument(value: Any) -> Any:
+    """Numbers, names, sequences of them, shapes of tensors, or parts."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"number": str(value)}
+    if isinstance(value, Tensor):
+        return {"tensor": list(value.shape), "dtype": str(value.dtype).removeprefix("torch.")}
+    if isinstance(value, list | tuple | nn.ModuleList):
+        return [_argument(each) for each in value]
+    return describe(value)
+
+
+def _made(value: Any, missing: Callable[[str, str], Any], argument: str) -> Any:
+    if isinstance(value, list):
+        return [_made(each, missing, argument) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    if "number" in value:
+        return float(value["number"])
+    if "tensor" in value:  # ones: what they are comes from the file's tensors, but a scale or a count must not be 0
+        return torch.ones(value["tensor"], dtype=getattr(torch, value["dtype"]))
+    return make(dict(value), missing, argument)
+
+
+def _ordinary(kernel: Any) -> bool:
+    """Whether a GPyTorch kernel or mean is as its constructor makes it: other constraints give other values."""
+    constraints = [type(each) for _, each in kernel.named_constraints()]
+    only_priors = list(kernel.named_priors())
+    return all(each is gpytorch.constraints.Positive for each in constraints) and not only_priors
+
+
+def _of_kernel(kernel: Any) -> dict[str, Any]:
+    """What tells kernels of one class apart."""
+    if hasattr(kernel, "kernels"):
+        return {"kernels": list(kernel.kernels)}
+    told: dict[str, Any] = {"batch_shape": list(getattr(kernel, "batch_shape", ()))}
+    if hasattr(kernel, "nu"):
+        told["nu"] = kernel.nu
+    if hasattr(kernel, "base_kernel"):
+        told["base_kernel"] = kernel.base_kernel
+    elif getattr(kernel, "ard_num_dims", None) is not None:
+        told["ard_num_dims"] = kernel.ard_num_dims
+    return told

@@ -1,0 +1,317 @@
+"""Model files: the same numbers in another process, and a clear word about every file that cannot be used."""
+
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import gpytorch
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file as write_tensors
+from torch import nn
+
+import rpmodels as rp
+from rpmodels.errors import FileError, NotFittedError, RPModelsWarning
+from rpmodels.persistence import from_plain, model_files, to_plain
+
+BRIEF = {"max_iter": 4, "n_init": 2, "retries": 0, "random_state": 0}
+
+
+def views(n=60, seed=0):
+    random = np.random.default_rng(seed)
+    z = random.standard_normal((n, 1))
+    return {name: z @ random.standard_normal((1, 4)) + random.standard_normal((n, 4)) for name in ("a b", "c.d")}
+
+
+def trials(n=12, t=9, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, t, 3))
+
+
+def categorical(**settings):
+    data = views() | {"label": np.repeat(["x", "y", "z"], 20)}
+    brief = {name: value for name, value in BRIEF.items() if name != "retries"}
+    return rp.RPCategorical(3, **{**brief, **settings}).fit(data), data
+
+
+def factor_analysis(**settings):
+    return rp.RPFA(2, **{**BRIEF, **settings}).fit(views()), views()
+
+
+def gpfa(**settings):
+    return rp.RPGPFA(2, n_inducing=4, **{**BRIEF, **settings}).fit(trials()), trials()
+
+
+def summed():
+    return gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel() + gpytorch.kernels.PeriodicKernel())
+
+
+MODELS = {
+    "categorical": categorical,
+    "categorical, dirichlet": lambda: categorical(prior=0.5, tied=True, head="absolute", dtype="float64"),
+    "categorical, learned": lambda: categorical(prior="learned", scaling={"a b": "robust", "c.d": "none"}),
+    "categorical, probabilities": lambda: categorical(prior=np.array([0.2, 0.3, 0.5]), weight_decay=0.0),
+    "factor analysis": factor_analysis,
+    "factor analysis, full": lambda: factor_analysis(
+        covariance="full", learned_prior=True, precision="constant", network="linear", tied=True
+    ),
+    "factor analysis, targets": lambda: factor_analysis(targets={"c.d": (1,)}, marginal="kernel_density"),
+    "factor analysis, parts": lambda: factor_analysis(
+        e_step=rp.inference.NaturalGradient(2, rho=0.3), expected_log_mixture=rp.mixtures.MonteCarlo(7, fresh=False)
+    ),
+    "gpfa": gpfa,
+    "gpfa, free": lambda: gpfa(e_step="free", expected_log_mixture="interior_free", atoms="per_time"),
+    "gpfa, paper": lambda: gpfa(**{**rp.presets.paper(), "max_iter": 3}),
+    "gpfa, kernels": lambda: gpfa(kernel=summed(), mean=gpytorch.means.ConstantMean(batch_shape=torch.Size([2]))),
+    "gpfa, learned": lambda: gpfa(kernel="matern32", inducing="learned", dtype="float64"),
+}
+every_model = pytest.mark.parametrize("fitted", MODELS.values(), ids=MODELS.keys())
+
+
+def answers(model, data):
+    """Everything a fitted model can be asked, as numbers."""
+    if isinstance(model, rp.RPCategorical):
+        return [model.predict_proba(data), model.score_samples(data), model.impute(data, "label"), model.prior_]
+    posterior = model.posterior(data)
+    return [posterior.mean, posterior.covariance, posterior.sample(1)[0], model.score_samples(data)]
+
+
+def assert_same(first, second):
+    for left, right in zip(first, second, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+@every_model
+def test_a_loaded_model_is_the_model(fitted, tmp_path):
+    model, data = fitted()
+    path = tmp_path / "a name without suffix"
+    model.save(path)
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    again = rp.load(path)
+    assert type(again) is type(model)
+    assert_same(answers(model, data), answers(again, data))
+    assert repr(again.score_) == repr(model.score_)
+    assert (again.n_iter_, again.stop_reason_, again.clipped_) == (model.n_iter_, model.stop_reason_, model.clipped_)
+    assert again.restarts_ == model.restarts_
+    assert_same(again.history_.values(), model.history_.values())
+    assert list(again.history_) == list(model.history_)
+    assert str(again.model_.recognition) == str(model.model_.recognition)
+    assert str(again.model_.prior) == str(model.model_.prior)
+
+
+@every_model
+def test_a_loaded_model_can_be_saved_and_fitted_again(fitted, tmp_path):
+    model, data = fitted()
+    model.save(tmp_path / "first")
+    again = rp.load(tmp_path / "first")
+    again.save(tmp_path / "second")
+    headers = [header(tmp_path / name)[0] for name in ("first", "second")]
+    assert headers[0] == headers[1]
+    assert_same(answers(again.fit(data), data), answers(model.fit(data), data))
+
+
+def test_the_same_numbers_in_a_fresh_process(tmp_path):
+    model, data = gpfa(kernel=summed())
+    model.save(tmp_path / "model")
+    np.save(tmp_path / "x.npy", data)
+    code = (
+        "import sys, numpy as np, rpmodels as rp\n"
+        "model = rp.load(sys.argv[1] + '/model')\n"
+        "np.save(sys.argv[1] + '/z.npy', model.transform(np.load(sys.argv[1] + '/x.npy')))\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, env={"OMP_NUM_THREADS": "1"})
+    np.testing.assert_array_equal(np.load(tmp_path / "z.npy"), model.transform(data))
+
+
+@pytest.mark.parametrize("fitted", [categorical, factor_analysis, gpfa])
+def test_another_precision(fitted, tmp_path):
+    model, data = fitted()
+    model.save(tmp_path / "model")
+    wide = rp.load(tmp_path / "model", dtype="float64")
+    assert wide.dtype == "float64"
+    assert wide.model_.dtype == torch.float64
+    for left, right in zip(answers(model, data)[:2], answers(wide, data)[:2], strict=True):
+        assert right.dtype == np.float64
+        np.testing.assert_allclose(left, right, rtol=1e-3, atol=1e-4)
+
+
+# ---- parts of the user's own ----------------------------------------------------------------------
+
+
+class Own(nn.Module):
+    def __init__(self, n_out=4, width=5):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, width), nn.Tanh(), nn.Linear(width, n_out))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class OwnKernel(gpytorch.kernels.RBFKernel):
+    pass
+
+
+def test_a_network_of_ones_own_must_be_passed(tmp_path):
+    model, data = factor_analysis(network={"a b": Own(), "c.d": "mlp"})
+    model.save(tmp_path / "model")
+    with pytest.raises(FileError, match=r"the network is your own.*rp\.load\(path, network=…\)"):
+        rp.load(tmp_path / "model")
+    mine = Own()
+    again = rp.load(tmp_path / "model", network={"a b": mine})
+    assert_same(answers(model, data), answers(again, data))
+    assert not torch.equal(mine.layers[0].weight, dict(again.model_.recognisers())["a b"].network.layers[0].weight)
+    with pytest.raises(FileError, match="the network is your own"):
+        rp.load(tmp_path / "model", network={"c.d": Own()})
+    with pytest.raises(FileError, match=r"tensor\(s\) do not fit.*build them as they were"):
+        rp.load(tmp_path / "model", network={"a b": Own(width=6)})
+    with pytest.raises(ValueError, match="an argument of load"):
+        rp.load(tmp_path / "model", networks=mine)
+
+
+def test_a_network_of_ones_own_for_all_factors(tmp_path):
+    model, data = factor_analysis(network=Own(), tied=True)
+    model.save(tmp_path / "model")
+    again = rp.load(tmp_path / "model", network=Own())
+    assert_same(answers(model, data), answers(again, data))
+    first, second = (each.network for _, each in again.model_.recognisers())
+    assert first is second
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [OwnKernel(), gpytorch.kernels.RBFKernel(lengthscale_constraint=gpytorch.constraints.Interval(0.1, 9.0))],
+    ids=["class", "constraint"],
+)
+def test_a_kernel_of_ones_own_must_be_passed(kernel, tmp_path):
+    model, data = gpfa(kernel=kernel)
+    model.save(tmp_path / "model")
+    with pytest.raises(FileError, match="the kernel is your own"):
+        rp.load(tmp_path / "model")
+    assert_same(answers(model, data), answers(rp.load(tmp_path / "model", kernel=kernel), data))
+
+
+def test_what_only_fit_needs_is_not_missed(tmp_path):
+    model, data = factor_analysis(optimiser=lambda parameters: torch.optim.SGD(parameters, 1e-3))
+    model.save(tmp_path / "model")
+    with pytest.warns(RPModelsWarning, match="optimiser was your own"):
+        again = rp.load(tmp_path / "model")
+    assert again.optimiser is None
+    assert_same(answers(model, data), answers(again, data))
+
+
+# ---- files that cannot be used --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("files") / "model"
+    factor_analysis()[0].save(path)
+    return path
+
+
+def header(path):
+    with safe_open(str(path), framework="pt") as file:
+        return json.loads(file.metadata()["rpmodels"]), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def rewritten(path, target, **changes):
+    content, tensors = header(path)
+    text = json.dumps({**content, **changes}, ensure_ascii=False)
+    write_tensors(tensors, str(target), {"rpmodels": text, "sha256": model_files._digest(text, tensors)})
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.9, 0.9999])
+def test_a_file_cut_short(saved, share, tmp_path):
+    whole = saved.read_bytes()
+    (tmp_path / "short").write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(FileError, match="cut short"):
+        rp.load(tmp_path / "short")
+
+
+def test_every_flipped_bit_is_noticed(saved, tmp_path):
+    whole = saved.read_bytes()
+    random = np.random.default_rng(0)
+    for place in random.integers(len(whole), size=150):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << int(random.integers(8))
+        (tmp_path / "flipped").write_bytes(flipped)
+        with pytest.raises(FileError, match=r"damaged|not a model file"):
+            rp.load(tmp_path / "flipped")
+
+
+def test_a_newer_format(saved, tmp_path):
+    rewritten(saved, tmp_path / "new", format=2, version="9.9")
+    with pytest.raises(FileError, match=r"format 2, written by rpmodels 9\.9.*Install a newer"):
+        rp.load(tmp_path / "new")
+
+
+def test_another_class(saved, tmp_path):
+    with pytest.raises(FileError, match="holds a fitted RPFA: expected RPGPFA"):
+        rp.RPGPFA.load(saved)
+    assert isinstance(rp.RPFA.load(saved), rp.RPFA)
+    about = {**header(saved)[0]["about"], "class": "os"}
+    rewritten(saved, tmp_path / "unknown", about=about)
+    with pytest.raises(FileError, match="a fitted os, which is not known here"):
+        rp.load(tmp_path / "unknown")
+
+
+class Malicious:
+    def __reduce__(self):
+        return (Path.touch, (Path("touched-by-a-file"),))
+
+
+def test_nothing_in_a_file_is_executed(saved, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("pickled").write_bytes(pickle.dumps(Malicious()))
+    torch.save({"x": torch.ones(2)}, "torch")
+    Path("text").write_text("hello")
+    write_tensors({"x": torch.ones(2)}, "other.safetensors")
+    for name in ("pickled", "torch", "text", "other.safetensors"):
+        with pytest.raises(FileError, match="not a model file"):
+            rp.load(name)
+    recipe = {**header(saved)[0]["recipe"], "e_step": {"is": "system", "command": "touch touched-by-a-file"}}
+    rewritten(saved, "recipe", recipe=recipe)
+    with pytest.raises(FileError, match="unknown part 'system'"):
+        rp.load("recipe")
+    assert not Path("touched-by-a-file").exists()
+
+
+def test_missing_files_and_unfitted_models(tmp_path):
+    with pytest.raises(FileNotFoundError, match="No such file"):
+        rp.load(tmp_path / "nothing")
+    with pytest.raises(NotFittedError):
+        rp.RPFA(1).save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failure_leaves_the_older_file_alone(saved, tmp_path, monkeypatch):
+    path = tmp_path / "model"
+    path.write_bytes(saved.read_bytes())
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(model_files, "write_tensors", full)
+    with pytest.raises(OSError, match="No space left"):
+        factor_analysis()[0].save(path)
+    assert path.read_bytes() == saved.read_bytes()
+    assert [each.name for each in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, 3, 1.5, float("-inf"), "α", [1, [2.0, None]], (1, (2,)), {"a": {1: (2,)}}, slice(1, None, 2), []],
+    ids=repr,
+)
+def test_plain_values_come_back(value):
+    assert from_plain(json.loads(json.dumps(to_plain(value), allow_nan=False)), str) == value
+
+
+def test_arrays_come_back():
+    for value in (np.arange(6.0).reshape(2, 3), np.array(["a", "bc"]), np.array([True, False])):
+        again = from_plain(json.loads(json.dumps(to_plain(value))), str)
+        assert again.dtype == value.dtype
+        np.testing.assert_array_equal(again, value)
