@@ -315,3 +315,17 @@ def test_arrays_come_back():
         again = from_plain(json.loads(json.dumps(to_plain(value))), str)
         assert again.dtype == value.dtype
         np.testing.assert_array_equal(again, value)
+
+
+# ---- files of earlier versions --------------------------------------------------------------------
+
+FILES = Path(__file__).parent / "files"
+
+
+@pytest.mark.parametrize(("name", "verb"), [("categorical", "predict_proba"), ("gpfa", "transform")])
+def test_files_of_format_1_open_and_answer_as_they_did(name, verb):
+    expected = json.loads((FILES / "format-1.json").read_text())[name]
+    model = rp.load(FILES / f"format-1-{name}")
+    x = {factor: np.array(values) for factor, values in expected["x"].items()}
+    np.testing.assert_allclose(getattr(model, verb)(x), expected[verb], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(model.score_samples(x), expected["score_samples"], rtol=1e-3, atol=1e-4)

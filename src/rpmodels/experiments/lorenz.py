@@ -57,9 +57,7 @@ class Lorenz(Experiment):
 
     def figures(self, outcomes: Mapping[Row, Sequence[Outcome]], settings: Any, folder: Path) -> None:
         """Paths, numbers, learning curves."""
-        fitted = {row: each for row, each in outcomes.items() if row.model == "RP-GPFA"}
-        if fitted:
-            recovery.figures(fitted, {}, folder)
+        recovery.figures(outcomes, {}, folder)
 
 
 def _components(series: Series, n_training: int) -> Outcome:

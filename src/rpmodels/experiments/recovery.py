@@ -93,11 +93,12 @@ def thinned(history: Mapping[str, NDArray[Any]], points: int = 200) -> dict[str,
 
 
 def figures(outcomes: Mapping[Row, Sequence[Outcome]], paper: Mapping[str, float], folder: Path) -> None:
-    """Recovered paths, the numbers of all seeds, and learning curves."""
-    first = next(iter(outcomes.values()))[0]
-    save(_paths(first), folder / "recovery")
+    """The numbers of all seeds, and of the rows that were trained: recovered paths and learning curves."""
     save(_numbers(outcomes, paper), folder / "nmse")
-    save(_curves(outcomes), folder / "learning_curves")
+    trained = {row: each for row, each in outcomes.items() if "history" in each[0].extras}
+    if trained:
+        save(_paths(next(iter(trained.values()))[0]), folder / "recovery")
+        save(_curves(trained), folder / "learning_curves")
 
 
 def _paths(outcome: Outcome) -> Any:
@@ -134,7 +135,7 @@ def _numbers(outcomes: Mapping[Row, Sequence[Outcome]], paper: Mapping[str, floa
             reported = ax.hlines(paper[row.method], number - 0.28, number + 0.28, color="0.4", ls=":", lw=2)
             reported.set_label("the paper's median" if number == 0 else "")
     ax.set_xticks(range(len(outcomes)), [(row.method or row.model).replace("-", "\n") for row in outcomes])
-    ax.set(yscale="log", ylabel="nMSE (training trials)")
+    ax.set(yscale="log", ylabel="nMSE (training trials)", xlim=(-0.7, len(outcomes) - 0.3))
     if paper:
         ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
@@ -153,5 +154,8 @@ def _curves(outcomes: Mapping[Row, Sequence[Outcome]]) -> Any:
     axes[0].set_ylabel("free energy (nats a trial)")
     for ax in axes:
         ax.set_xlabel("step")
+        # The first steps may fall far below where all others are.
+        highest = max(float(np.max(line.get_ydata())) for line in ax.lines)
+        ax.set_ylim(bottom=max(ax.get_ylim()[0], -0.3 * abs(highest)))
         ax.legend(frameon=False, fontsize="small")
     return figure
