@@ -130,7 +130,24 @@ def different_lengths(first: str, second: str, trial: int, one: int, other: int)
     """Factors of different T in a trial."""
     return InputError(
         f"Trial {trial} has {one} time points in factor '{first}' and {other} in factor '{second}': expected the same "
-        "number. Fill what was not recorded with NaN rows."
+        "number. Fill what was not recorded with NaN rows, or pass times={factor: …} if the factors have clocks of "
+        "their own."
+    )
+
+
+def trial_without_length(trial: int) -> InputError:
+    """None in every factor."""
+    return InputError(
+        f"Trial {trial} is None in every factor: how long it was is not known. Leave it out, or give one factor as "
+        "rows of NaN."
+    )
+
+
+def no_times_of(name: str, given: Sequence[str]) -> InputError:
+    """Times per factor, one forgotten."""
+    return InputError(
+        f"times is a dict, but has none of factor '{name}' (got {', '.join(given) or 'none'}): expected the times of "
+        "every factor."
     )
 
 

@@ -34,6 +34,8 @@ class LatentPosterior:
     mean: Any
     covariance: Any
     """(…, K, K): over the latents, at every time."""
+    times: Any
+    """When they are, in the same form; None for data without time."""
     draws: Callable[[int, int], Any]
 
     @property
@@ -156,7 +158,7 @@ class ContinuousEstimator(RPMEstimator, ABC):
                     for _ in range(n_samples)
                 ]
 
-        return LatentPosterior(layout.form(mean), layout.form(covariance), draws)
+        return LatentPosterior(layout.form(mean), layout.form(covariance), layout.times, draws)
 
     def recognise(self, x: Any, factor: str, **options: Any) -> tuple[Any, Any]:
         """f_j(z|x) of one factor alone, without the other factors and times: mean and covariance of its targets."""

@@ -14,7 +14,7 @@ from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
 from rpmodels.families import Family
 from rpmodels.learning import AsGiven, LongStart, RandomStart, Start, Training
 from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
-from rpmodels.observations import Observations, read
+from rpmodels.observations import Observations, read, recording_on_one_clock
 from rpmodels.priors import GaussianProcessPrior, InducingPosterior, Prior
 
 RUNG = 100
@@ -138,7 +138,8 @@ class RPGPFA(ContinuousEstimator):
         Args:
             X: trials, see above
             y: ignored (labels and behaviour, where there are some, are factors)
-            times: (T,), (N, T) or a list of (T_n,); default 0, 1, 2, …
+            times: (T,), (N, T) or a list of (T_n,); default 0, 1, 2, …; {factor: any of these} where factors were
+                sampled at different times (results are then at the times of all of them, see `posterior().times`)
             presence: {factor: (N,) or (N, T) booleans}; rows that are all NaN are missing too
             sample_weight: (N,) weights, in the free energy and in every mixture F_j
 
@@ -150,18 +151,23 @@ class RPGPFA(ContinuousEstimator):
         if layout.is_recording(X):
             return self._read_recording(X, factors, overlap, options)
         observations = read(X, factors=factors, series=True, **options)
-        if layout.is_list(X):
-            return observations, layout.ListOfTrials(observations.exists.sum(1).tolist())
-        return observations, layout.Trials()
+        if observations.exists.all() and not layout.is_list(X):
+            return observations, layout.Trials(observations.times)
+        lengths = observations.exists.sum(1).tolist()
+        times = [each[:length] for each, length in zip(observations.times, lengths, strict=True)]
+        return observations, layout.ListOfTrials(lengths, times)
 
     def _read_recording(
         self, X: Any, factors: Mapping[str, Any] | None, overlap: bool, options: dict[str, Any]
     ) -> tuple[Observations, layout.Layout]:
         """Windows as trials, their times counted from their own beginning."""
         length = checks.integer("window", self.window, 2)
-        total = len(next(iter(X.values())) if isinstance(X, Mapping) else X)
-        places = layout.windows(total, length, length // 2 if overlap else 0)
         cut = dict(options)
+        if isinstance(cut.get("times"), Mapping):
+            X, cut["times"], cut["presence"] = recording_on_one_clock(X, cut["times"], cut.get("presence") or {})
+        total = len(next(iter(X.values())) if isinstance(X, Mapping) else X)
+        times = np.arange(total, dtype=np.float64)
+        places = layout.windows(total, length, length // 2 if overlap else 0)
         if cut.get("times") is not None:
             times = np.asarray(cut["times"], np.float64)
             if times.shape != (total,):
@@ -171,7 +177,7 @@ class RPGPFA(ContinuousEstimator):
         if cut.get("presence") is not None:
             cut["presence"] = {n: layout.padded(np.asarray(have), places) for n, have in cut["presence"].items()}
         observations = read(layout.cut(X, places, total), factors=factors, series=True, **cut)
-        return observations, layout.Recording([s for s, _ in places], [n for _, n in places], total)
+        return observations, layout.Recording([s for s, _ in places], [n for _, n in places], times)
 
     def _prior(self, family: Family, observations: Observations) -> Prior:
         return kernels.gaussian_process(
@@ -226,4 +232,5 @@ class RPGPFA(ContinuousEstimator):
             there = Sites(times, torch.ones_like(times, dtype=torch.bool))
             with torch.no_grad():
                 predictions.append(cast(InducingPosterior, each.posterior).at(there))
-        return self._described(predictions, layout.Trials(), len(new))
+        everywhere = np.broadcast_to(new, (len(observations), len(new)))
+        return self._described(predictions, layout.Trials(everywhere), len(new))

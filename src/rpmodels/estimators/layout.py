@@ -16,6 +16,9 @@ Times = NDArray[np.float64]
 class Layout(ABC):
     """From results per trial and site (N, T, …) back to the user's form."""
 
+    times: Any = None
+    """When the results are, in the same form; None for data without time."""
+
     @abstractmethod
     def form(self, values: NDArray[Any]) -> Any:
         """(N, T, …) as the user expects it."""
@@ -29,8 +32,11 @@ class Rows(Layout):
         return values[:, 0]
 
 
+@dataclass(frozen=True)
 class Trials(Layout):
     """Trials in one array: (N, T, …)."""
+
+    times: Times
 
     def form(self, values: NDArray[Any]) -> NDArray[Any]:
         """As it is."""
@@ -42,6 +48,7 @@ class ListOfTrials(Layout):
     """A list of (T_n, …)."""
 
     lengths: Sequence[int]
+    times: Sequence[Times]
 
     def form(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Without the padding."""
@@ -54,7 +61,12 @@ class Recording(Layout):
 
     starts: Sequence[int]
     lengths: Sequence[int]
-    total: int
+    times: Times
+
+    @property
+    def total(self) -> int:
+        """T."""
+        return len(self.times)
 
     def form(self, values: NDArray[Any]) -> NDArray[Any]:
         """Stitched."""

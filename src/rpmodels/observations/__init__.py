@@ -4,5 +4,16 @@ from rpmodels.observations.observations import FactorSpec, Observations
 from rpmodels.observations.reading import read
 from rpmodels.observations.scaling import NAMES as SCALING_NAMES
 from rpmodels.observations.scaling import Scaling, ScalingName, Unscaled, fit_scaling
+from rpmodels.observations.trials import recording_on_one_clock
 
-__all__ = ["SCALING_NAMES", "FactorSpec", "Observations", "Scaling", "ScalingName", "Unscaled", "fit_scaling", "read"]
+__all__ = [
+    "SCALING_NAMES",
+    "FactorSpec",
+    "Observations",
+    "Scaling",
+    "ScalingName",
+    "Unscaled",
+    "fit_scaling",
+    "read",
+    "recording_on_one_clock",
+]

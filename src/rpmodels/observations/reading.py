@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from rpmodels import errors
 from rpmodels.observations.observations import FactorSpec, Observations
-
-Lengths = NDArray[np.int64]
+from rpmodels.observations.trials import Trials, common_lengths, on_one_clock, padded_times
 
 
 def read(
@@ -28,8 +27,9 @@ def read(
     Args:
         data: a dict of named factors, each (N, *event), or one array beside `factors`
         factors: {name: columns of the last axis}, to split one array
-        series: factors are (N, T, *event), or lists of trials (T_n, *event)
-        times: with `series`: (T,), (N, T) or a list of (T_n,); default 0, 1, 2, …
+        series: factors are (N, T, *event), or lists of trials (T_n, *event); None in a list: not recorded
+        times: with `series`: (T,), (N, T) or a list of (T_n,); default 0, 1, 2, …; {name: any of these} where
+            factors were sampled at different times
         presence: {name: (N,) or (N, T) booleans}; rows that are all NaN (None, for strings) are missing too.
         weights: (N,) sample weights.
         known: the specs of a fitted model: new data must match, and may lack factors.
@@ -45,15 +45,19 @@ def read(
         if name not in named:
             raise errors.unknown_factor(name, list(named))
     trials = {name: _trials(name, value, series) for name, value in named.items()}
-    lengths = _common_lengths({name: lengths for name, (_, lengths) in trials.items()})
+    asked: Mapping[str, Any] = presence or {}
+    if isinstance(times, Mapping):
+        clock = on_one_clock(trials, times, asked)
+        trials, times, asked = clock.factors, clock.times, clock.sampled
+    lengths = common_lengths(trials)
     exists = np.arange(int(lengths.max(initial=1)))[None] < lengths[:, None]
     specs: dict[str, FactorSpec] = {}
     values: dict[str, NDArray[Any]] = {}
     present: dict[str, NDArray[np.bool_]] = {}
-    for name, (array, _) in trials.items():
-        asked = _presence(name, (presence or {}).get(name), exists)
+    for name, each in trials.items():
+        there = _presence(name, asked.get(name), exists) & each.recorded[:, None]
         before = None if known is None else known[name]
-        specs[name], values[name], present[name] = _factor(name, array, asked, before)
+        specs[name], values[name], present[name] = _factor(name, each.stretched(exists.shape[1]), there, before)
     for name, spec in (known or {}).items():
         if name not in named:
             specs[name] = spec
@@ -65,7 +69,7 @@ def read(
         specs={name: specs[name] for name in order},
         values={name: values[name] for name in order},
         present={name: present[name] for name in order},
-        times=_times(times, exists, lengths),
+        times=padded_times(times, lengths),
         exists=exists,
         weights=_weights(weights, len(exists)),
         is_series=series,
@@ -131,41 +135,20 @@ def _from_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
     raise errors.bad_dtype(name, f"object ({', '.join(sorted(kind.__name__ for kind in kinds))})")
 
 
-def _trials(name: str, value: Any, series: bool) -> tuple[NDArray[Any], Lengths]:
-    """(N, T, *event), padded with zeros, and the length of every trial."""
+def _trials(name: str, value: Any, series: bool) -> Trials:
+    """One factor's trials; what has no time has one site."""
     if not series:
         array = _array(name, value)
         if array.ndim == 0:
             raise errors.bad_value(f"factor '{name}'", "an array with observations along its first axis", "a scalar")
-        return array[:, None], np.ones(len(array), np.int64)
+        return Trials(array[:, None], np.ones(len(array), np.int64))
     if isinstance(value, Sequence) and not isinstance(value, str):
-        parts = [_array(f"{name}[{n}]", trial) for n, trial in enumerate(value)]
-        shapes = {part.shape[1:] for part in parts}
-        if not parts or len(shapes) != 1 or any(part.ndim == 0 for part in parts):
-            raise errors.trials_disagree(name, sorted(shapes))
-        lengths = np.array([len(part) for part in parts], np.int64)
-        padded = np.zeros((len(parts), max(1, int(lengths.max())), *parts[0].shape[1:]), np.result_type(*parts))
-        for row, part in zip(padded, parts, strict=True):
-            row[: len(part)] = part
-        return padded, lengths
+        parts = [None if trial is None else _array(f"{name}[{n}]", trial) for n, trial in enumerate(value)]
+        return Trials.gathered(name, parts)
     array = _array(name, value)
     if array.ndim < 2:
         raise errors.bad_value(f"factor '{name}'", "(N, T, *event), or a list of trials", f"shape {array.shape}")
-    return array, np.full(len(array), array.shape[1], np.int64)
-
-
-def _common_lengths(lengths: Mapping[str, Lengths]) -> Lengths:
-    counts = {name: len(each) for name, each in lengths.items()}
-    if len(set(counts.values())) != 1:
-        raise errors.different_counts(counts)
-    first = next(iter(lengths.values()))
-    if len(first) == 0:
-        raise errors.no_observations()
-    for name, each in lengths.items():
-        if not np.array_equal(each, first):
-            trial = int(np.flatnonzero(each != first)[0])
-            raise errors.different_lengths(next(iter(lengths)), name, trial, int(first[trial]), int(each[trial]))
-    return first
+    return Trials(array, np.full(len(array), array.shape[1], np.int64))
 
 
 def _presence(name: str, asked: Any, exists: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -235,27 +218,6 @@ def _labels(
     codes = np.where(present, np.searchsorted(vocabulary, array).clip(0, max(0, len(vocabulary) - 1)), 0)
     spec = FactorSpec((), tuple(vocabulary.tolist())) if before is None else before
     return spec, codes.astype(np.int64), present
-
-
-def _times(times: Any, exists: NDArray[np.bool_], lengths: Lengths) -> NDArray[np.float64]:
-    count, longest = exists.shape
-    if times is None:
-        return np.broadcast_to(np.arange(longest, dtype=np.float64), exists.shape)
-    if isinstance(times, Sequence) and len(times) == count and np.ndim(times[0]) == 1:
-        padded = np.zeros(exists.shape)
-        for n, each in enumerate(times):
-            if len(each) != lengths[n]:
-                raise errors.bad_value(f"times[{n}]", f"{lengths[n]} times", f"{len(each)}")
-            padded[n, : len(each)] = np.asarray(each, np.float64)
-    else:
-        array = np.asarray(times, np.float64)
-        if array.shape not in ((longest,), exists.shape):
-            raise errors.bad_value("times", f"shape ({longest},) or {exists.shape}", f"shape {array.shape}")
-        padded = np.broadcast_to(array, exists.shape)
-    pairs = exists[:, 1:]
-    if not np.isfinite(padded[exists]).all() or bool((np.diff(padded, axis=1)[pairs] <= 0).any()):
-        raise errors.bad_value("times", "finite and strictly increasing within every trial", "times that are not")
-    return padded
 
 
 def _weights(weights: Any, count: int) -> NDArray[np.float64]:
