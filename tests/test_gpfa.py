@@ -250,7 +250,11 @@ def test_every_choice_fits_and_repeats(settings):
 def test_long_scales_are_tried_among_the_starts():
     data = ball()
     model = rp.RPGPFA(n_init=3, max_iter=8, random_state=0).fit(data.x)
-    assert sorted({attempt.kind.removesuffix(", again") for attempt in model.restarts_}) == ["as given", "long length scale", "random"]
+    assert sorted({attempt.kind.removesuffix(", again") for attempt in model.restarts_}) == [
+        "as given",
+        "long length scale",
+        "random",
+    ]
     prior = model._prior(rp.families.DiagonalGaussian(1), rp.read({"x": data.x}, series=True))
     assert isinstance(prior, GaussianProcessPrior)
     before = float(prior.length_scales()[0])

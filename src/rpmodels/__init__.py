@@ -4,7 +4,7 @@ Probabilistic latent-variable models that learn what makes several observations 
 neural recognition networks and no decoder.
 """
 
-from rpmodels import datasets, families, inference, metrics, mixtures, presets, priors, recognition
+from rpmodels import datasets, evaluation, families, inference, metrics, mixtures, presets, priors, recognition
 from rpmodels.errors import RPModelsError, RPModelsWarning
 from rpmodels.estimators import RPFA, RPGPFA, RPCategorical, load
 from rpmodels.learning import TimeLimit, Training, train
@@ -24,6 +24,7 @@ __all__ = [
     "Training",
     "__version__",
     "datasets",
+    "evaluation",
     "families",
     "inference",
     "load",

@@ -235,15 +235,15 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             raise errors.not_fitted(type(self).__name__)
         return self.model_
 
-    def _observations(self, X: Any, presence: Mapping[str, Any] | None = None) -> Observations:
-        """New data, checked against what the model was fitted to."""
+    def read(self, X: Any, presence: Mapping[str, Any] | None = None) -> Observations:
+        """New data as the library holds them, checked against what the model was fitted to."""
         known = self._fitted().specs
         factors = None if isinstance(X, Mapping) else self.factors
         return read(X, factors=factors, presence=presence, known=known)
 
     def score_samples(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[np.float64]:
         """log W of every observation (eq 4): nats above the independent model, each scored alone."""
-        return self._scores(self._observations(X, presence))[0]
+        return self._scores(self.read(X, presence))[0]
 
     def score(self, X: Any, y: Any = None, *, presence: Mapping[str, Any] | None = None) -> Score:
         """Mean log W: nats above independence per observation. Prints with its ceiling and its median.
@@ -251,7 +251,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Each observation is scored against the training atoms plus itself, so the score does not depend on
         the batch it came in; its ceiling is Σ_j log(atoms + 1).
         """
-        values, ceilings = self._scores(self._observations(X, presence))
+        values, ceilings = self._scores(self.read(X, presence))
         return self._score(values, ceilings)
 
     def _score(self, values: NDArray[np.float64], ceilings: NDArray[np.float64]) -> Score:

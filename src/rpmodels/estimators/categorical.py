@@ -133,7 +133,7 @@ class RPCategorical(RPMEstimator):
 
     def predict_proba(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
         """Posterior over the states from every factor that is present (A14): (N, K)."""
-        observations = self._observations(X, presence)
+        observations = self.read(X, presence)
         return _rows(inferred.posterior.mu for inferred in self._fitted().infer(observations))
 
     def predict(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[np.int64]:
@@ -148,7 +148,7 @@ class RPCategorical(RPMEstimator):
         """f_j(z|x) of one factor alone, without prior, mixture or the other factors: (N, K)."""
         model = self._fitted()
         factor = str(factor)
-        recognised = model.recognised(self._observations({factor: x}))
+        recognised = model.recognised(self.read({factor: x}))
         family = model.prior.family
         return _rows(
             family.mean(model.references(batch.sites)[factor] + factors[factor].g) for batch, factors in recognised
@@ -162,9 +162,7 @@ class RPCategorical(RPMEstimator):
 
     def impute(self, X: Any, factor: str, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
         """p(x_j = training row m | the other factors): (N, N_training) weights over the rows of `factor`."""
-        return np.asarray(
-            generative.impute(self._fitted(), self._observations(X, presence), factor)[:, 0].cpu().numpy()
-        )
+        return np.asarray(generative.impute(self._fitted(), self.read(X, presence), factor)[:, 0].cpu().numpy())
 
     def sample(self, n_samples: int = 1) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.int64]]:
         """Draws from the joint (eq 2): per factor the index of a training row, and the states."""

@@ -124,6 +124,10 @@ class ContinuousEstimator(RPMEstimator, ABC):
 
     # ---- using ------------------------------------------------------------------------------
 
+    def read(self, X: Any, presence: Mapping[str, Any] | None = None, **options: Any) -> Observations:
+        """New data as the library holds them, checked against what the model was fitted to."""
+        return self._new(X, presence=presence, **options)[0]
+
     def _new(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
         """New data, checked against what the model was fitted to."""
         return self._read(X, known=self._fitted().specs, **options)

@@ -1,0 +1,68 @@
+"""Trials divided into folds, whatever form they come in: an array, a list, or a dict of either."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import GroupKFold, KFold
+
+from rpmodels import checks, errors
+
+Index = NDArray[np.int64]
+
+
+def n_trials(X: Any) -> int:
+    """How many observations there are along the first axis."""
+    if isinstance(X, Mapping):
+        counts = {str(name): n_trials(value) for name, value in X.items()}
+        if len(set(counts.values())) != 1:
+            raise errors.different_counts(counts)
+        return next(iter(counts.values()))
+    return len(X)
+
+
+def subset(X: Any, index: Index) -> Any:
+    """These observations, in the form they had."""
+    if X is None:
+        return None
+    if isinstance(X, Mapping):
+        return {name: subset(value, index) for name, value in X.items()}
+    if isinstance(X, Sequence):
+        return [X[int(n)] for n in index]
+    return X.iloc[index] if hasattr(X, "iloc") else X[index]
+
+
+def subset_of_times(times: Any, index: Index) -> Any:
+    """Times that all trials share stay as they are; others go with their trials."""
+    if isinstance(times, Mapping):
+        return {name: subset_of_times(each, index) for name, each in times.items()}
+    shared = times is None or (np.ndim(times[0]) == 0 and times[0] is not None)
+    return times if shared else subset(times, index)
+
+
+@dataclass(frozen=True)
+class TrialFolds:
+    """A splitter for trials in lists and dicts, which scikit-learn's own cannot index; groups stay together."""
+
+    n_splits: int = 5
+    random_state: int | None = 0
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """As scikit-learn asks."""
+        return self.n_splits
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Index, Index]]:
+        """(training, held-out) trials, shuffled; by whole groups where groups are given."""
+        count = n_trials(X)
+        checks.integer("n_splits", self.n_splits, 2)
+        if count < self.n_splits:
+            raise errors.bad_value("n_splits", f"at most the number of trials, {count}", self.n_splits)
+        rows = np.arange(count)
+        if groups is None:
+            yield from KFold(self.n_splits, shuffle=True, random_state=self.random_state).split(rows)
+            return
+        if len(groups) != count:
+            raise errors.bad_value("groups", f"one for each of {count} trials", f"{len(groups)}")
+        yield from GroupKFold(self.n_splits).split(rows, groups=np.asarray(groups))
