@@ -143,6 +143,12 @@ def trial_without_length(trial: int) -> InputError:
     )
 
 
+def unknown_column(factor: str, name: str, known: Sequence[str]) -> InputError:
+    """A column of a data frame that is not there."""
+    listed = ", ".join(map(str, known)) or "none: the data have no column names"
+    return InputError(f"factors['{factor}']: expected names of columns ({listed}), got {name!r}.")
+
+
 def no_times_of(name: str, given: Sequence[str]) -> InputError:
     """Times per factor, one forgotten."""
     return InputError(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from rpmodels import checks, errors
-from rpmodels.estimators import choices, files
+from rpmodels.estimators import choices, files, tables
 from rpmodels.free_energy import Score
 from rpmodels.learning import Attempt, Move, Run, Start, Training, best_of, device_of, dtype_of
 from rpmodels.learning.batches import Divided, divide
@@ -141,7 +141,8 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             sample_weight: (N,) weights, in the free energy and in every mixture F_j
 
         """
-        return self._fit(read(X, factors=self.factors, presence=presence, weights=sample_weight))
+        table = tables.checked(self, X, reset=True)
+        return self._fit(read(table, factors=tables.columns(self), presence=presence, weights=sample_weight))
 
     def _fit(self: Estimator, observations: Observations) -> Estimator:
         """Everything after reading; nothing of an earlier fit is touched until this one has succeeded."""
@@ -238,8 +239,8 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def read(self, X: Any, presence: Mapping[str, Any] | None = None) -> Observations:
         """New data as the library holds them, checked against what the model was fitted to."""
         known = self._fitted().specs
-        factors = None if isinstance(X, Mapping) else self.factors
-        return read(X, factors=factors, presence=presence, known=known)
+        factors = None if isinstance(X, Mapping) else tables.columns(self)
+        return read(tables.checked(self, X, reset=False), factors=factors, presence=presence, known=known)
 
     def score_samples(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[np.float64]:
         """log W of every observation (eq 4): nats above the independent model, each scored alone."""

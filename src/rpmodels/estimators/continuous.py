@@ -9,10 +9,12 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
+from sklearn.base import TransformerMixin
+from sklearn.utils import Tags
 from torch import Tensor, nn
 
 from rpmodels import errors, log_weight
-from rpmodels.estimators import choices
+from rpmodels.estimators import choices, tables
 from rpmodels.estimators.base import LABELS, RPMEstimator
 from rpmodels.estimators.layout import Layout
 from rpmodels.families import Continuous, Family
@@ -50,7 +52,7 @@ class LatentPosterior:
         return self.draws(n_samples, random_state)
 
 
-class ContinuousEstimator(RPMEstimator, ABC):
+class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[misc]
     """RP-FA and RP-GPFA: the same parts, the same verbs, another prior."""
 
     n_latents: int
@@ -121,6 +123,16 @@ class ContinuousEstimator(RPMEstimator, ABC):
 
     def _move(self) -> Move | None:
         return None
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the latents, for data frames."""
+        return np.asarray(tables.names_of_latents(self, self.n_latents))
+
+    def __sklearn_tags__(self) -> Tags:
+        """Latents have the precision of the model, not that of the data."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
 
     # ---- using ------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rpmodels.estimators import tables
 from rpmodels.estimators.continuous import ContinuousEstimator
 from rpmodels.estimators.layout import Layout, Rows
 from rpmodels.families import Family
@@ -90,8 +91,8 @@ class RPFA(ContinuousEstimator):
         return PerSite()
 
     def _read(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
-        factors = None if isinstance(X, Mapping) else self.factors
-        return read(X, factors=factors, **options), Rows()
+        factors = None if isinstance(X, Mapping) else tables.columns(self)
+        return read(tables.checked(self, X, reset=False), factors=factors, **options), Rows()
 
     def _starts(self) -> Sequence[Start]:
         return [AsGiven(), *[RandomStart() for _ in range(self.n_init - 1)]]

@@ -21,6 +21,8 @@ HISTORY = "history."
 FOR_FITTING = ("optimiser", "scheduler", "callbacks")
 """Arguments that a fitted model does without."""
 PLAIN = ("n_iter_", "stop_reason_", "clipped_", "validation_curve_")
+OF_TABLES = ("n_features_in_", "feature_names_in_")
+"""What scikit-learn remembers of a table; other forms of data leave none."""
 
 
 def save(estimator: Any, model: RPM, path: str | Path) -> None:
@@ -29,7 +31,9 @@ def save(estimator: Any, model: RPM, path: str | Path) -> None:
     about = {
         "class": type(estimator).__name__,
         "arguments": {name: to_plain(each) for name, each in estimator.get_params(deep=False).items()},
-        "fitted": {name: to_plain(getattr(estimator, name)) for name in PLAIN},
+        "fitted": {
+            name: to_plain(getattr(estimator, name)) for name in (*PLAIN, *OF_TABLES) if hasattr(estimator, name)
+        },
         "restarts": [to_plain(asdict(attempt)) for attempt in estimator.restarts_],
         "score": to_plain([float(score), score.ceiling, score.median, score.label]),
         "history": list(estimator.history_),
@@ -68,8 +72,8 @@ def _device(saved: Any) -> str:
 
 
 def _remember(estimator: Any, opened: Opened) -> None:
-    for name in PLAIN:
-        setattr(estimator, name, from_plain(opened.about["fitted"][name], str))
+    for name, value in opened.about["fitted"].items():
+        setattr(estimator, name, from_plain(value, str))
     estimator.restarts_ = [Attempt(**from_plain(each, str)) for each in opened.about["restarts"]]
     estimator.score_ = Score(*from_plain(opened.about["score"], str))
     estimator.history_ = {name: opened.tensors[HISTORY + name].numpy() for name in opened.about["history"]}

@@ -84,7 +84,7 @@ def _by_name(data: Any, factors: Mapping[str, Any] | None) -> dict[str, Any]:
         return {str(name): value for name, value in data.items()}
     if factors is None:
         return {"x": data}
-    table = _array("the data", data)
+    table = np.asarray(data) if _is_mixed(data) else _array("the data", data)
     if table.ndim < 2:
         raise errors.bad_value("data with factors=", "an array of at least 2 axes", f"shape {table.shape}")
     width = table.shape[-1]
@@ -93,8 +93,21 @@ def _by_name(data: Any, factors: Mapping[str, Any] | None) -> dict[str, Any]:
         picked = np.arange(width)[columns] if isinstance(columns, slice) else np.atleast_1d(np.asarray(columns))
         if picked.dtype.kind not in "iu" or picked.size == 0 or picked.min() < -width or picked.max() >= width:
             raise errors.bad_columns(name, columns, width)
-        named[str(name)] = table[..., picked]
+        named[str(name)] = _columns(table[..., picked])
     return named
+
+
+def _is_mixed(data: Any) -> bool:
+    """Whether a table holds numbers beside words: its columns are then read one factor at a time."""
+    kind = getattr(getattr(data, "dtype", None), "kind", "")
+    return kind == "O" and any(isinstance(each, str) for each in np.asarray(data).flat)
+
+
+def _columns(block: NDArray[Any]) -> NDArray[Any]:
+    """Some columns of a table: one column of words is a label per row, objects without words are numbers."""
+    if block.dtype.kind == "O" and not any(isinstance(each, str) for each in block.flat):
+        return block.astype(np.float64)
+    return block[..., 0] if block.dtype.kind in "OUS" and block.shape[-1] == 1 else block
 
 
 def _array(name: str, value: Any) -> NDArray[Any]:

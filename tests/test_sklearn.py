@@ -1,0 +1,94 @@
+"""scikit-learn's own checks of an estimator, on tables; data frames; pipelines."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import rpmodels as rp
+from rpmodels.errors import InputError
+
+COLUMNS = {"a": slice(0, -1), "b": slice(-1, None)}
+BRIEF = {"max_iter": 2, "n_init": 1, "random_state": 0, "dtype": "float64"}
+SKIPPED = {
+    "check_sample_weight_equivalence_on_dense_data": "weights have mean 1 whatever their scale, and a new observation "
+    "counts 1 among the atoms: ten rows twice are not ten rows of weight 2",
+}
+STRICT = "check_do_not_raise_errors_in_init_or_set_params"
+"""Annotations are checked in these tests, in constructors as well; so it runs in a process where they are not."""
+
+
+@parametrize_with_checks(
+    [rp.RPFA(1, factors=COLUMNS, retries=0, **BRIEF), rp.RPCategorical(2, factors=COLUMNS, **BRIEF)],
+    expected_failed_checks=lambda _: {**SKIPPED, STRICT: "see below"},
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+def test_constructors_complain_of_nothing():
+    code = (
+        "import rpmodels as rp\n"
+        f"from sklearn.utils.estimator_checks import {STRICT} as check\n"
+        "for model in (rp.RPFA(1), rp.RPCategorical(2), rp.RPGPFA(1)):\n"
+        "    check(type(model).__name__, model)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def frame(n=40):
+    random = np.random.default_rng(0)
+    z = random.standard_normal(n)
+    values = {name: z + 0.3 * random.standard_normal(n) for name in ("left ear", "right ear", "eye")}
+    return pd.DataFrame(values, index=[f"row {i}" for i in range(n)])
+
+
+def test_columns_of_a_data_frame_by_name(tmp_path):
+    table = frame()
+    named = {"ears": ["left ear", "right ear"], "eyes": "eye"}
+    model = rp.RPFA(1, factors=named, retries=0, **BRIEF).fit(table)
+    assert list(model.feature_names_in_) == list(table.columns)
+    by_number = rp.RPFA(1, factors={"ears": [0, 1], "eyes": [2]}, retries=0, **BRIEF).fit(table.to_numpy())
+    np.testing.assert_array_equal(model.transform(table), by_number.transform(table.to_numpy()))
+    frames = model.set_output(transform="pandas").transform(table)
+    assert list(frames.columns) == ["rpfa0"]
+    assert list(frames.index) == list(table.index)
+    model.save(tmp_path / "model")
+    again = rp.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.transform(table), frames.to_numpy())
+    with pytest.raises(ValueError, match="feature names"):
+        again.transform(table.rename(columns={"eye": "nose"}))
+    with pytest.raises(InputError, match=r"factors\['ears'\]: expected names of columns \(left ear, right ear, eye\)"):
+        rp.RPFA(1, factors={"ears": ["mouth"]}, **BRIEF).fit(table)
+    with pytest.raises(InputError, match="the data have no column names"):
+        rp.RPFA(1, factors=named, **BRIEF).fit(table.to_numpy())
+
+
+def test_a_column_of_words_is_a_factor_of_labels():
+    table = frame().assign(word=np.where(frame()["eye"] > 0, "up", "down"))
+    model = rp.RPCategorical(2, factors={"eyes": ["eye"], "words": "word"}, **BRIEF).fit(table[["eye", "word"]])
+    assert model.model_.specs["words"].vocabulary == ("down", "up")
+    assert model.predict_proba(table[["eye", "word"]]).shape == (40, 2)
+
+
+def test_rows_of_a_table_may_lack_a_factor():
+    table = frame()
+    table.loc["row 3", ["left ear", "right ear"]] = np.nan
+    model = rp.RPFA(1, factors={"ears": ["left ear", "right ear"], "eyes": "eye"}, retries=0, **BRIEF).fit(table)
+    alone = model.transform({"eyes": table[["eye"]].to_numpy()[3:4]})
+    np.testing.assert_allclose(model.transform(table)[3:4], alone, atol=1e-10)
+
+
+def test_pipelines_and_grid_searches():
+    table = frame().to_numpy()
+    pipeline = make_pipeline(StandardScaler(), rp.RPFA(1, factors=COLUMNS, retries=0, **BRIEF))
+    assert pipeline.fit_transform(table).shape == (40, 1)
+    assert np.isfinite(pipeline.score(table))
+    search = GridSearchCV(rp.RPFA(1, factors=COLUMNS, retries=0, **BRIEF), {"n_latents": [1, 2]}, cv=2).fit(table)
+    assert search.best_params_["n_latents"] in (1, 2)
