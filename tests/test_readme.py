@@ -12,10 +12,11 @@ def blocks() -> str:
     return "\n".join(re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL))
 
 
-def test_the_readme_runs():
+def test_the_readme_runs(tmp_path):
     code = blocks()
     assert code.count("import rpmodels") == 1
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=400, check=False)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr
     assert "nats above independence per observation" in done.stdout
     accuracy = float(re.search(r"accuracy ([\d.]+)", done.stdout).group(1))
