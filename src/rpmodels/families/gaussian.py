@@ -84,9 +84,9 @@ class DiagonalGaussian(Family, Continuous, HasStatisticCovariance):
         of_a, of_g = a.unbind(-1), g.unbind(-1)
         total = torch.zeros(())
         for k in range(size):
-            first = of_a[k] + of_g[k]
-            precision = -2.0 * of_a[size + k] - 2.0 * of_g[size + k]
-            each = log_normaliser_of_one(first, precision)
+            # −2 on the small side: what is as large as the pairs is only added.
+            precision = (-2.0 * of_a[size + k]) + (-2.0 * of_g[size + k])
+            each = log_normaliser_of_one(of_a[k] + of_g[k], precision)
             total = each if k == 0 else total + each
         return total
 
@@ -183,7 +183,7 @@ class _LogNormaliser(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
         mean, precision = ctx.saved_tensors
         by_first = grads[0] * mean
-        by_precision = (by_first * mean).add_(grads[0] / precision).mul_(-0.5)
+        by_precision = (by_first * mean).addcdiv_(grads[0], precision).mul_(-0.5)
         return by_first, by_precision
 
 

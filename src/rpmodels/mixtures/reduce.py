@@ -13,8 +13,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
-PAIR_BUDGET = 2**24
-"""Numbers held at once for one block of pairs (64 MB in float32)."""
+PAIR_BUDGET = 2**25
+"""Numbers held at once for one block of pairs (128 MB in float32).
+
+Half of it already makes arrays above 32 MB, which glibc gives back to the system at once; smaller ones stay in a heap
+that the backward pass has been seen to fragment to five times their size.
+"""
 
 
 def log_sum_exp(values: Float[Tensor, "..."], dim: int = -1) -> Float[Tensor, "..."]:
