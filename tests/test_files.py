@@ -102,9 +102,9 @@ def test_a_loaded_model_is_the_model(fitted, tmp_path):
     assert str(again.model_.prior) == str(model.model_.prior)
 
 
-@every_model
-def test_a_loaded_model_can_be_saved_and_fitted_again(fitted, tmp_path):
-    model, data = fitted()
+@pytest.mark.parametrize("name", ["categorical, learned", "factor analysis, targets", "gpfa, kernels"])
+def test_a_loaded_model_can_be_saved_and_fitted_again(name, tmp_path):
+    model, data = MODELS[name]()
     model.save(tmp_path / "first")
     again = rp.load(tmp_path / "first")
     again.save(tmp_path / "second")

@@ -54,11 +54,12 @@ def load(
     kind = str(opened.about["class"])
     if kind not in known:
         raise errors.unknown_class(str(path), kind)
-    arguments = {name: _argument(opened, name, each, given) for name, each in opened.about["arguments"].items()}
-    estimator = known[kind](**arguments)
+    written = opened.about["arguments"]
     for name in given:
-        if name not in arguments:
-            raise errors.bad_choice("an argument of load", arguments, name)
+        if name not in written:
+            raise errors.bad_choice("an argument of load", written, name)
+    arguments = {name: _argument(opened, name, each, given) for name, each in written.items()}
+    estimator = known[kind](**arguments)
     estimator.set_params(device=device or _device(arguments["device"]), dtype=dtype or arguments["dtype"])
     model = opened.model(lambda argument, each: _part(opened, argument, each, given))
     estimator.model_ = model.to(device_of(estimator.device), dtype_of(estimator.dtype))
