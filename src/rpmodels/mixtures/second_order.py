@@ -2,7 +2,7 @@
 
 ⟨log F/r⟩ ≈ log Σ_m w_m exp(g_m·μ_q − Φ(η₀+g_m) + Φ(η₀)) + ½ tr(V_q Cov_π(g)), with π the softmax of the
 same terms (7). V_q is used through the family's root only, u·u′ = gᵀ V_q g′, so no K²×K² matrix is built:
-the trace is Σ_m π_m |u_m|² − |Σ_m π_m u_m|².
+the trace is Σ_m π_m ‖u_m‖² − ‖Σ_m π_m u_m‖².
 """
 
 import torch

@@ -80,7 +80,7 @@ class Projection:
 
 @dataclass(frozen=True)
 class InducingState:
-    """q(v) of every trial and group: mean μ, covariance Σ, and log |Σ|."""
+    """q(v) of every trial and group: mean μ, covariance Σ, and log det Σ."""
 
     mean: Float[Tensor, "N G Q"]
     covariance: Float[Tensor, "N G Q Q"]
