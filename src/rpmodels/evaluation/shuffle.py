@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from rpmodels import checks, errors
@@ -72,4 +73,4 @@ def shuffled(observations: Observations, random: np.random.Generator) -> Observa
 
 
 def _score(model: RPM, observations: Observations) -> float:
-    return float(np.mean([float(n) for each in model.infer(observations) for n in each.energy.total]))
+    return float(torch.cat([each.energy.total for each in model.infer(observations)]).double().mean())

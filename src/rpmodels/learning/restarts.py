@@ -29,7 +29,6 @@ CHALLENGE = 2
 """Rungs that champion and rival train before they are compared."""
 STUCK = 0.05
 """A start that has not learnt this share of the lead after two rungs is stuck (F ≈ 0: factors that say nothing)."""
-AGAIN = ", again"
 CLEAR = 4.0
 """Times the lead: a start so far ahead needs no more rivals."""
 
@@ -42,6 +41,8 @@ class Attempt:
     seed: int
     free_energies: list[float] = field(default_factory=list)
     failure: str | None = None
+    again: bool = False
+    """Whether it stands for an earlier start that was stuck."""
 
 
 @dataclass(eq=False)
@@ -132,12 +133,12 @@ def _stuck(alive: Sequence[_Contender], lead: float) -> list[_Contender]:
     """Starts that were given two rungs, and have learnt nothing, while no other is clearly ahead."""
     if max(map(_free_energy, alive)) > CLEAR * lead:
         return []
-    first = [each for each in alive if len(each.attempt.free_energies) > 1 and not each.attempt.kind.endswith(AGAIN)]
+    first = [each for each in alive if len(each.attempt.free_energies) > 1 and not each.attempt.again]
     return [each for each in first if _free_energy(each) <= STUCK * lead]
 
 
 def _again(attempt: Attempt) -> Attempt:
-    return Attempt(attempt.kind + AGAIN, spawn(attempt.seed, 1)[0])
+    return Attempt(f"{attempt.kind}, again", spawn(attempt.seed, 1)[0], again=True)
 
 
 def _climb(contender: _Contender, observations: Observations, until: int) -> _Contender:
