@@ -15,6 +15,7 @@ from rpmodels.carriers import Sites
 from rpmodels.errors import BuildError
 from rpmodels.families import Categorical, DiagonalGaussian, FullGaussian
 from rpmodels.priors import GaussianProcessPrior, InducingState
+from rpmodels.priors.conditioning import conditioned
 
 DOUBLE = torch.float64
 K = 2
@@ -883,3 +884,56 @@ def test_a_given_state_is_kept():
     a, rest = projection(each(rbf, LENGTHS), PLACES, t)
     whole = (a.T @ covariance @ a + rest).reshape(K, 4, K, 4)
     assert_is(posterior, 0, Dense((a.T @ mean).reshape(K, -1).T, whole, gaussian_kl(mean, covariance, 0, np.eye(6)), 0))
+
+
+# ---- the one function for the default case ----------------------------------------------------------
+
+
+def grid_data(trials=6, inducing=4):
+    torch.manual_seed(3)
+    a = torch.randn(K, inducing, len(TIMES), dtype=DOUBLE, requires_grad=True)
+    first = torch.randn(trials, K, len(TIMES), dtype=DOUBLE, requires_grad=True)
+    weight = torch.rand(trials, K, len(TIMES), dtype=DOUBLE).requires_grad_()
+    return a, first, weight
+
+
+def test_conditioning_in_one_piece_is_numpys():
+    a, first, weight = grid_data()
+    q = conditioned(a, first, weight)
+    for n in range(len(first)):
+        for k in range(K):
+            along, w, h = (each.detach().numpy() for each in (a[k], weight[n, k], first[n, k]))
+            sigma = np.linalg.inv(np.eye(len(along)) + along @ np.diag(w) @ along.T)
+            mu = sigma @ along @ h
+            expected = (mu, sigma, np.linalg.slogdet(sigma)[1], along.T @ mu, np.diag(along.T @ sigma @ along))
+            for got, wanted in zip(q, expected, strict=True):
+                np.testing.assert_allclose(got[n, k].detach().numpy(), wanted, rtol=1e-10, atol=1e-12)
+
+
+def test_derivatives_of_conditioning_in_one_piece_are_finite_differences():
+    assert torch.autograd.gradcheck(lambda *each: tuple(conditioned(*each)), grid_data())
+
+
+def test_derivatives_survive_outputs_that_nobody_uses():
+    a, first, weight = grid_data()
+    conditioned(a, first, weight).log_det.sum().backward()
+    assert torch.equal(first.grad, torch.zeros_like(first))
+    assert weight.grad.abs().min() > 0
+
+
+@pytest.mark.parametrize("trials", [3, 8], ids=["in pieces", "in one piece"])
+def test_both_ways_of_conditioning_have_the_same_gradients(trials):
+    prior = GaussianProcessPrior(DiagonalGaussian(K), RBFKernel(batch_shape=TWO), torch.linspace(0, 5, 5)).double()
+    sites = Sites(torch.tensor(TIMES).expand(trials, -1), torch.ones(trials, len(TIMES), dtype=torch.bool))
+    torch.manual_seed(0)
+    raw = torch.randn(trials, len(TIMES), 2 * K, dtype=DOUBLE)
+    potentials = prior.family.to_potential(raw).requires_grad_()
+
+    def gradients(posterior):
+        goal = (posterior.eta.sin() + posterior.mu.cos()).sum() + posterior.kl.sum()
+        return torch.autograd.grad(goal, [potentials, *prior.parameters()])
+
+    at_once = gradients(prior.condition(potentials, sites))
+    in_pieces = gradients(prior.from_state(prior.state_of(potentials, sites), sites))
+    for got, wanted in zip(at_once, in_pieces, strict=True):
+        torch.testing.assert_close(got, wanted, rtol=1e-9, atol=1e-12)

@@ -78,16 +78,17 @@ class DiagonalGaussian(Family, Continuous, HasStatisticCovariance):
         precision = -2.0 * second
         return 0.5 * (first.square() / precision - precision.log() + linalg.LOG_2PI).sum(-1)
 
-    def pair_log_normaliser(self, a: Float[Tensor, "*b 1 D"], g: Float[Tensor, "*c m D"]) -> Float[Tensor, "..."]:
+    def pair_log_normaliser(
+        self, a: Float[Tensor, "*b 1 D"], g: Float[Tensor, "*c m D"], offset: Float[Tensor, "*c m"]
+    ) -> Float[Tensor, "..."]:
         """Added part by part, so that what is as large as the pairs is contiguous: three times as fast."""
         size = self.latents
         of_a, of_g = a.unbind(-1), g.unbind(-1)
-        total = torch.zeros(())
+        total = offset + 0.5 * size * linalg.LOG_2PI
         for k in range(size):
             # −2 on the small side: what is as large as the pairs is only added.
             precision = (-2.0 * of_a[size + k]) + (-2.0 * of_g[size + k])
-            each = log_normaliser_of_one(of_a[k] + of_g[k], precision)
-            total = each if k == 0 else total + each
+            total = _AddedLogNormaliser.apply(total, of_a[k] + of_g[k], precision)  # type: ignore[no-untyped-call]
         return total
 
     def mean(self, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b D"]:
@@ -169,28 +170,26 @@ class _SomeDimensions(Targets):
         return whole
 
 
-class _LogNormaliser(torch.autograd.Function):
-    """½ (first²/precision − log precision + log 2π), with a backward pass of its own: half the memory traffic."""
+class _AddedLogNormaliser(torch.autograd.Function):
+    """offset + ½ (first²/precision − log precision) for arrays as large as all pairs of sites and atoms.
+
+    With a backward pass of its own: half the memory traffic. `offset` may be smaller and is broadcast.
+    """
 
     @staticmethod
-    def forward(ctx: Any, first: Tensor, precision: Tensor) -> Tensor:
+    def forward(ctx: Any, offset: Tensor, first: Tensor, precision: Tensor) -> Tensor:
         mean = first / precision
         ctx.save_for_backward(mean, precision)
-        return precision.log().sub_(linalg.LOG_2PI).mul_(-0.5).addcmul_(first, mean, value=0.5)
+        ctx.offset_shape = offset.shape
+        return torch.sub(offset, precision.log(), alpha=0.5).addcmul_(first, mean, value=0.5)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         mean, precision = ctx.saved_tensors
         by_first = grads[0] * mean
         by_precision = (by_first * mean).addcdiv_(grads[0], precision).mul_(-0.5)
-        return by_first, by_precision
-
-
-def log_normaliser_of_one(first: Float[Tensor, "*b"], precision: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
-    """Φ of one normal, for arrays as large as all pairs of sites and atoms."""
-    value: Tensor = _LogNormaliser.apply(first, precision)  # type: ignore[no-untyped-call]
-    return value
+        return grads[0].sum_to_size(ctx.offset_shape), by_first, by_precision
 
 
 def inverse_softplus(values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:

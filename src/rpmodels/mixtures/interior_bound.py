@@ -134,7 +134,7 @@ def _log_gamma(a: Float[Tensor, "N T D"], mixture: AtomMixture) -> Float[Tensor,
     """log Γ̃ (A11) with r in place of the constants: log Σ_m w_m exp(Φ(a+g_m) − Φ(η₀+g_m) + Φ(η₀))."""
 
     def pairs(g: Tensor, log_weight: Tensor) -> Tensor:
-        return mixture.family.pair_log_normaliser(a[:, :, None], g) + log_weight
+        return mixture.family.pair_log_normaliser(a[:, :, None], g, log_weight)
 
     return mixture.log_mean(pairs, a.numel())
 

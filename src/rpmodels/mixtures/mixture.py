@@ -46,7 +46,12 @@ class Mixture(ABC):
 
     def log_shift(self, g: Float[Tensor, "N T D"]) -> Float[Tensor, "N T"]:
         """Φ(η₀+g) − Φ(η₀): what normalises a factor with potential g."""
-        return _log_shift(self.family, self.reference, g)
+        return self.family.log_normaliser(self.reference + g) - self._log_normaliser
+
+    @cached_property
+    def _log_normaliser(self) -> Float[Tensor, "#S"]:
+        """Φ(η₀)."""
+        return self.family.log_normaliser(self.reference)
 
     @abstractmethod
     def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "Mixture":
@@ -137,7 +142,8 @@ class AtomMixture(Mixture):
 
     def _log_weight(self) -> Float[Tensor, "S A"]:
         """log c_m − Φ(η₀+g_m) + Φ(η₀)."""
-        return self.log_count - _log_shift(self.family, self.reference[:, None], self.g)
+        normaliser = self.family.log_normaliser(self.reference[:, None] + self.g)
+        return self.log_count - normaliser + self._log_normaliser[:, None]
 
     def _own_pairs(self, own: Factor) -> tuple[Float[Tensor, "N T 1 D"], Float[Tensor, "N T 1"]]:
         shift = self.log_shift(own.g)
@@ -232,11 +238,6 @@ def log_probabilities(family: Family, eta: Float[Tensor, "*b D"]) -> Float[Tenso
     """log p(k) under a family that the builder has checked to be of finite support."""
     assert isinstance(family, FiniteSupport)
     return family.log_probabilities(eta)
-
-
-def _log_shift(family: Family, reference: Float[Tensor, "..."], g: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """Φ(η₀+g) − Φ(η₀)."""
-    return family.log_normaliser(reference + g) - family.log_normaliser(reference)
 
 
 def _own_log_count(own: Factor, like: Tensor) -> Float[Tensor, "N T"]:

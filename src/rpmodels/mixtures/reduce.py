@@ -28,21 +28,23 @@ def log_sum_exp(values: Float[Tensor, "..."], dim: int = -1) -> Float[Tensor, ".
 
 
 class _LogSumExp(torch.autograd.Function):
-    """With a backward pass of its own: torch's gives NaN for an empty sum."""
+    """With a backward pass of its own: torch's gives NaN for an empty sum, and takes every exponential twice."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, dim: int) -> Tensor:
-        total = torch.logsumexp(values, dim, keepdim=True)
-        ctx.save_for_backward(values, total)
+        highest = values.amax(dim, keepdim=True)
+        terms = (values - torch.where(torch.isinf(highest), 0.0, highest)).exp_()
+        total = terms.sum(dim, keepdim=True)
+        ctx.save_for_backward(terms, total)
         ctx.dim = dim
-        return total.squeeze(dim)
+        return torch.where(torch.isinf(highest), highest, total.log() + highest).squeeze(dim)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        values, total = ctx.saved_tensors
-        shares = (values - torch.where(torch.isneginf(total), 0.0, total)).exp_()
-        return shares.mul_(grads[0].unsqueeze(ctx.dim)), None
+        terms, total = ctx.saved_tensors
+        per_term = grads[0].unsqueeze(ctx.dim) / torch.where(total > 0, total, 1.0)
+        return terms * per_term, None
 
 
 def log_add_exp(left: Float[Tensor, "..."], right: Float[Tensor, "..."]) -> Float[Tensor, "..."]:

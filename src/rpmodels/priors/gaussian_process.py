@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from rpmodels import errors, linalg
 from rpmodels.carriers import Sites, Times
 from rpmodels.families import Continuous, Family
-from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState, Projection
+from rpmodels.priors.conditioning import conditioned
+from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState, Projection, Seen
 from rpmodels.priors.prior import Posterior, Prior
 
 
@@ -222,13 +223,23 @@ class GaussianProcessPrior(Prior, HasInducing):
     def condition(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> Posterior:
         """q(v) with precision I + A diag(−2g⁽²⁾) Aᵀ, and the marginals it implies."""
         projection = self.project(sites)
-        return InducingPosterior(self, sites, self._state(potentials, sites, projection), projection)
+        first, weight = self._sites_say(potentials, sites, projection)
+        if not projection.simple(len(first)):
+            return InducingPosterior(self, sites, projection.condition(first, weight), projection)
+        q = conditioned(projection.a[0, :, 0], first[:, :, 0], weight[:, :, 0, 0])
+        state = InducingState(q.mean, q.covariance, q.log_det)
+        seen = Seen(q.seen_mean[:, :, None], q.seen_variance[:, :, None, None])
+        return InducingPosterior(self, sites, state, projection, seen)
 
     def state_of(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> InducingState:
         """q(v) given potentials at sites that exist."""
-        return self._state(potentials, sites, self.project(sites))
+        projection = self.project(sites)
+        return projection.condition(*self._sites_say(potentials, sites, projection))
 
-    def _state(self, potentials: Float[Tensor, "N T D"], sites: Sites, projection: Projection) -> InducingState:
+    def _sites_say(
+        self, potentials: Float[Tensor, "N T D"], sites: Sites, projection: Projection
+    ) -> tuple[Float[Tensor, "N G B T"], Float[Tensor, "N G B B T"]]:
+        """What the sites that exist add to the shift and to the precision, relative to the mean function."""
         first, weight = _split(self._family, potentials, self._family.groups)
         if self.mean_function is not None:
             first = first - torch.einsum("ngbct,ngct->ngbt", weight, projection.mean.expand_as(first))
@@ -236,11 +247,7 @@ class GaussianProcessPrior(Prior, HasInducing):
             exists = sites.exists[:, None, None, :]
             first = torch.where(exists, first, 0.0)
             weight = torch.where(exists[:, :, None], weight, 0.0)
-        covariance, log_det = linalg.inverse_and_log_det(
-            projection.precision(weight), "the posterior precision of the inducing points"
-        )
-        mean = (covariance @ projection.shift(first)[..., None])[..., 0]
-        return InducingState(mean, covariance, -log_det)
+        return first, weight
 
     def from_state(self, state: InducingState, sites: Sites) -> InducingPosterior:
         """The posterior of the latents under a given q(v) (A24–A28)."""

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -12,7 +12,23 @@ from torch import Tensor
 from rpmodels import linalg
 from rpmodels.carriers import Sites
 from rpmodels.families import Continuous, Family
+from rpmodels.priors.conditioning import WHAT
 from rpmodels.priors.prior import Posterior
+
+
+@dataclass(frozen=True)
+class InducingState:
+    """q(v) of every trial and group: mean μ, covariance Σ, and log det Σ."""
+
+    mean: Float[Tensor, "N G Q"]
+    covariance: Float[Tensor, "N G Q Q"]
+    log_det: Float[Tensor, "N G"]
+
+    @property
+    def kl(self) -> Float[Tensor, "N"]:
+        """KL(q(v)‖N(0, I)) = KL(q(u)‖p(u)) (A30)."""
+        trace = self.covariance.diagonal(dim1=-2, dim2=-1).sum(-1)
+        return 0.5 * (trace + self.mean.square().sum(-1) - self.mean.shape[-1] - self.log_det).sum(-1)
 
 
 @dataclass(frozen=True)
@@ -55,17 +71,28 @@ class Projection:
         return matrix + torch.eye(flat, dtype=a.dtype, device=a.device)
 
     def spread(self, covariance: Float[Tensor, "N G Q Q"]) -> Float[Tensor, "N G B B T"]:
-        """A_tᵀ Σ A_t + rest: the covariance of every site within its group."""
+        """A_tᵀ Σ A_t at every site, within its group."""
         blocks = torch.unflatten(torch.unflatten(covariance, -1, self.a.shape[2:4]), 2, self.a.shape[2:4])
         if self._by_products(len(covariance)):
-            seen = torch.einsum("ngbcx,gbcxt->ngbct", blocks.transpose(3, 4).flatten(4, 5), self._products)
-        elif self._common:
-            seen = (torch.einsum("ngbxcy,gcyt->ngbcxt", blocks, self.a[0]) * self.a[:, :, :, None]).sum(-2)
-        else:
-            seen = (torch.einsum("ngbxcy,ngcyt->ngbcxt", blocks, self.a) * self.a[:, :, :, None]).sum(-2)
+            return torch.einsum("ngbcx,gbcxt->ngbct", blocks.transpose(3, 4).flatten(4, 5), self._products)
+        if self._common:
+            return (torch.einsum("ngbxcy,gcyt->ngbcxt", blocks, self.a[0]) * self.a[:, :, :, None]).sum(-2)
+        return (torch.einsum("ngbxcy,ngcyt->ngbcxt", blocks, self.a) * self.a[:, :, :, None]).sum(-2)
+
+    def with_rest(self, seen: Float[Tensor, "N G B B T"]) -> Float[Tensor, "N G B B T"]:
+        """The covariance of every site within its group: what is seen, and what inducing points leave over."""
         if self.a.shape[2] == 1:
             return seen + self.rest[:, :, :, None]
         return seen + torch.diag_embed(self.rest.mT).permute(0, 1, 3, 4, 2)
+
+    def condition(self, first: Float[Tensor, "N G B T"], weight: Float[Tensor, "N G B B T"]) -> InducingState:
+        """q(v) given what the sites say."""
+        covariance, log_det = linalg.inverse_and_log_det(self.precision(weight), WHAT)
+        return InducingState((covariance @ self.shift(first)[..., None])[..., 0], covariance, -log_det)
+
+    def simple(self, trials: int) -> bool:
+        """Whether latents are independent, trials share their times, and there are enough to share products of A."""
+        return self._by_products(trials) and self.a.shape[2] == 1
 
     def _by_products(self, trials: int) -> bool:
         """Whether products of A's rows, made once for all trials, are no larger than what they replace."""
@@ -78,19 +105,11 @@ class Projection:
         return (a[:, :, None, :, None] * a[:, None, :, None]).flatten(3, 4)
 
 
-@dataclass(frozen=True)
-class InducingState:
-    """q(v) of every trial and group: mean μ, covariance Σ, and log det Σ."""
+class Seen(NamedTuple):
+    """What sites see of q(v): Aᵀμ and AᵀΣA, mean and variance that the inducing points leave over not included."""
 
-    mean: Float[Tensor, "N G Q"]
-    covariance: Float[Tensor, "N G Q Q"]
-    log_det: Float[Tensor, "N G"]
-
-    @property
-    def kl(self) -> Float[Tensor, "N"]:
-        """KL(q(v)‖N(0, I)) = KL(q(u)‖p(u)) (A30)."""
-        trace = self.covariance.diagonal(dim1=-2, dim2=-1).sum(-1)
-        return 0.5 * (trace + self.mean.square().sum(-1) - self.mean.shape[-1] - self.log_det).sum(-1)
+    mean: Float[Tensor, "N G B T"]
+    spread: Float[Tensor, "N G B B T"]
 
 
 class HasInducing(ABC):
@@ -130,12 +149,20 @@ class InducingPosterior(Posterior):
     sites: Sites
     state: InducingState
     projection: Projection
+    known: Seen | None = None
+    """Where conditioning has computed it already."""
+
+    @cached_property
+    def _seen(self) -> Seen:
+        if self.known is not None:
+            return self.known
+        mean = self.projection.seen(self._by_latent(self.state.mean))
+        return Seen(mean, self.projection.spread(self.state.covariance))
 
     @cached_property
     def latent_mean(self) -> Float[Tensor, "N T K"]:
         """m (A27)."""
-        m = self.projection.seen(self._by_latent(self.state.mean)) + self.projection.mean
-        return m.flatten(1, 2).mT
+        return (self._seen.mean + self.projection.mean).flatten(1, 2).mT
 
     def _by_latent(self, v: Float[Tensor, "N G Q"]) -> Float[Tensor, "N G B M"]:
         return torch.unflatten(v, -1, self.projection.a.shape[2:4])
@@ -143,7 +170,7 @@ class InducingPosterior(Posterior):
     @cached_property
     def _spread(self) -> Float[Tensor, "..."]:
         """Covariance of every site within its group (A28), in the family's form."""
-        return self._family.spread(self.projection.spread(self.state.covariance).movedim(-1, 1))
+        return self._family.spread(self.projection.with_rest(self._seen.spread).movedim(-1, 1))
 
     @property
     def _family(self) -> Continuous:
