@@ -628,3 +628,55 @@ def not_for_fitting(argument: str, kind: str) -> RPModelsWarning:
     return RPModelsWarning(
         f"{argument} was your own {kind}, which is not in the file: it is None now. Pass {argument}= to fit again."
     )
+
+
+# ---- checkpoints ----------------------------------------------------------------------------
+
+
+def cannot_be_kept(kind: str) -> TypeError:
+    """Something in the state of a run that no file can hold."""
+    return TypeError(
+        f"The state of your optimiser or scheduler holds a {kind}: a checkpoint can hold numbers, text, arrays and "
+        "tensors. Fit without `checkpoint`, or with the default optimiser and scheduler."
+    )
+
+
+def not_a_checkpoint(path: str) -> FileError:
+    """Another program's manifest, or a newer one."""
+    return FileError(
+        f"{path} is not the manifest of a fit that this version can resume: nothing was changed. Give `checkpoint` "
+        "another folder."
+    )
+
+
+def other_checkpoint(folder: str, differing: Sequence[str]) -> FileError:
+    """The folder belongs to another fit."""
+    return FileError(
+        f"{folder} holds another fit: expected the same data and arguments, got other {', '.join(differing)}. "
+        "Nothing was changed. Give `checkpoint` another folder (or delete this one); to train a fitted model further, "
+        "use warm_start=True."
+    )
+
+
+def other_torch(folder: str, then: str, now: object) -> RPModelsWarning:
+    """Warning: the numbers may differ in their last digits."""
+    return RPModelsWarning(
+        f"The fit in {folder} was begun with PyTorch {then}, this is {now}: it goes on, but its numbers need not be "
+        "those of a fit that was never interrupted."
+    )
+
+
+def no_checkpoint(path: str, why: object) -> RPModelsWarning:
+    """Warning: a checkpoint could not be written."""
+    return RPModelsWarning(
+        f"The checkpoint {path} could not be written ({why}): the fit goes on, the last checkpoint is kept. Make room, "
+        "or stop and resume elsewhere."
+    )
+
+
+def interrupted(step: int, longest: int) -> RPModelsWarning:
+    """Warning: Ctrl-C."""
+    return RPModelsWarning(
+        f"Interrupted at step {step} of {longest}: the best state so far is kept. Call fit again with warm_start=True, "
+        "or with the same checkpoint folder, to go on."
+    )

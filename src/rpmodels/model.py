@@ -123,8 +123,13 @@ class RPM(nn.Module):
         """Where the model is."""
         return self._like.device
 
-    def prepare(self, observations: Observations) -> None:
-        """Fit the input scaling, try every network, and make the per-trial rows: before training, once."""
+    def prepare(self, observations: Observations, as_before: bool = False) -> None:
+        """Fit the input scaling, try every network, and make the per-trial rows: before training, once.
+
+        `as_before`: a trained model goes on with the scaling it has.
+        """
+        if as_before and self.specs != dict(observations.specs):
+            raise errors.other_specs(observations.specs, self.specs)
         observations.check_learnable(self.prior.couples_sites)
         if self.prior.couples_sites:
             observations.check_series(per_site=not self.atoms.shared)
@@ -135,7 +140,8 @@ class RPM(nn.Module):
                 raise errors.unknown_factor(name, list(observations.specs))
         self.specs = dict(observations.specs)
         recognisers = dict(self.recognisers())
-        fit_scalings(recognisers, observations, self._scaling, self._like)
+        if not as_before:
+            fit_scalings(recognisers, observations, self._scaling, self._like)
         for name, recogniser in recognisers.items():
             recogniser.check(name, self.specs[name], self._like)
         self.rows = self._initial_rows(observations)

@@ -1,5 +1,6 @@
 """What the paper compares against: same networks, same loop."""
 
+from rpmodels.baselines.gpfa import GPFA
 from rpmodels.baselines.supervised import SupervisedNetwork
 
-__all__ = ["SupervisedNetwork"]
+__all__ = ["GPFA", "SupervisedNetwork"]

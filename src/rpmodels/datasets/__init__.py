@@ -1,15 +1,19 @@
 """Data sets: numpy out. Add a file to add one."""
 
 from rpmodels.datasets.balls import plain_ball, poisson_ball, structured_ball, textured_ball
+from rpmodels.datasets.hippocampus import Hippocampus, Runs, load_hippocampus
 from rpmodels.datasets.lorenz import lorenz
 from rpmodels.datasets.mnist import Images, load_mnist
 from rpmodels.datasets.pairs import load_digit_images, make_pairs
 from rpmodels.datasets.series import Series
 
 __all__ = [
+    "Hippocampus",
     "Images",
+    "Runs",
     "Series",
     "load_digit_images",
+    "load_hippocampus",
     "load_mnist",
     "lorenz",
     "make_pairs",

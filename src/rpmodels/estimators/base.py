@@ -1,5 +1,6 @@
 """What every estimator shares: reading data, training with restarts, and scoring in nats with a ceiling."""
 
+import copy
 import logging
 import math
 import warnings
@@ -16,9 +17,11 @@ from sklearn.base import BaseEstimator
 
 from rpmodels import checks, errors
 from rpmodels.estimators import choices, files, tables
+from rpmodels.estimators.fingerprint import fingerprint
 from rpmodels.free_energy import Score
-from rpmodels.learning import Attempt, Move, Run, Start, Training, best_of, device_of, dtype_of
+from rpmodels.learning import AsGiven, Attempt, Move, Run, Start, Training, best_of, device_of, dtype_of
 from rpmodels.learning.batches import Divided, divide
+from rpmodels.learning.checkpoints import Checkpoints, open_checkpoints
 from rpmodels.mixtures import ExpectedLogMixture, Kind
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, read
@@ -28,6 +31,7 @@ logger = logging.getLogger("rpmodels")
 
 Estimator = TypeVar("Estimator", bound="RPMEstimator")
 
+CHECKPOINT_EVERY = 30.0
 AT_CEILING = 0.98
 LEARNT_NOTHING = 1e-3
 LABELS = {Kind.EXACT: "", Kind.UPPER_BOUND: "a lower bound of the", Kind.ESTIMATE: "an estimate of the"}
@@ -53,6 +57,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     factors: Mapping[str, Any] | None
     n_init: int
+    warm_start: bool
     n_jobs: int | None
     random_state: int | None
     device: str
@@ -131,6 +136,8 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         *,
         presence: Mapping[str, Any] | None = None,
         sample_weight: Any = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: float = CHECKPOINT_EVERY,
     ) -> Estimator:
         """Learn what makes the factors depend on each other.
 
@@ -139,12 +146,17 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             y: ignored (labels, where there are some, are a factor)
             presence: {factor: (N,) booleans}; rows that are all NaN are missing too
             sample_weight: (N,) weights, in the free energy and in every mixture F_j
+            checkpoint: a folder; the same fit, called again after it was killed, goes on where it was
+            checkpoint_every: seconds between two files of a run
 
         """
         table = tables.checked(self, X, reset=True)
-        return self._fit(read(table, factors=tables.columns(self), presence=presence, weights=sample_weight))
+        observations = read(table, factors=tables.columns(self), presence=presence, weights=sample_weight)
+        return self._fit(observations, checkpoint, checkpoint_every)
 
-    def _fit(self: Estimator, observations: Observations) -> Estimator:
+    def _fit(
+        self: Estimator, observations: Observations, checkpoint: str | Path | None, checkpoint_every: float
+    ) -> Estimator:
         """Everything after reading; nothing of an earlier fit is touched until this one has succeeded."""
         checks.integer("n_init", self.n_init, 1)
         if self.n_jobs is not None and (self.n_jobs == 0 or not isinstance(self.n_jobs, int)):
@@ -152,33 +164,41 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         checks.integer("retries", self.retries, 0)
         training = self._training(observations)
         seeds = spawn(self.random_state, 3)
+        checkpoints = None
+        if checkpoint is not None:
+            checkpoints, seeds = open_checkpoints(checkpoint, checkpoint_every, fingerprint(self, observations), seeds)
         data = divide(observations, training.validation_fraction, seeds[2])
         for attempt in range(1 + self.retries):
             # The first attempt has the seeds it always had; each further one its own.
             fresh = seeds if attempt == 0 else spawn(seeds[1] + attempt, 3)
-            run, attempts = self._run(data, training, fresh)
+            run, attempts = self._run(data, training, fresh, checkpoints)
             score = _fit_score(run.model, observations)
-            if not _collapsed(score, observations) or attempt == self.retries:
+            if not _collapsed(score, observations) or attempt == self.retries or run.interrupted:
                 break
             warnings.warn(errors.trying_again(score, attempt + 1, self.retries), stacklevel=3)
         self._keep(run, attempts, score, observations)
         return self
 
-    def _run(self, data: Divided, training: Training, seeds: Sequence[int]) -> tuple[Run, list[Attempt]]:
+    def _run(
+        self, data: Divided, training: Training, seeds: Sequence[int], checkpoints: Checkpoints | None
+    ) -> tuple[Run, list[Attempt]]:
+        warm = self.warm_start and hasattr(self, "model_")
         with seeded(seeds[0]):
-            model = self._build(data.training).to(device_of(self.device), dtype_of(self.dtype))
-        model.prepare(data.training)
+            built = copy.deepcopy(self.model_) if warm else self._build(data.training)
+        model = built.to(device_of(self.device), dtype_of(self.dtype))
+        model.prepare(data.training, as_before=warm)
         return best_of(
             model,
             data,
             training,
-            self._starts(),
+            [AsGiven()] if warm else self._starts(),
             rung=self._rung(training),
             lead=self._lead(data.training),
             random_state=seeds[1],
             n_jobs=self.n_jobs,
-            move=self._move(),
+            move=None if warm else self._move(),
             consumers=list(self.callbacks or ()),
+            checkpoints=checkpoints,
             verbose=bool(self.verbose),
         )
 

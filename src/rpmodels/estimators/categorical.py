@@ -40,6 +40,7 @@ class RPCategorical(RPMEstimator):
         learning_rate: of AdamW, dropped tenfold for the last 30 % of the steps
         batch_size: observations a step; None for all
         n_init: starts, judged early by free energy; one of them is k-means when there are several
+        warm_start: whether another `fit` goes on from the last one, one start from its weights and with its scaling
         n_jobs: processes for the starts, one thread each
         random_state: the same number gives the same fit
         device, dtype: "auto" is CUDA or CPU; "float32" or "float64"
@@ -81,6 +82,7 @@ class RPCategorical(RPMEstimator):
         learning_rate: float = 1e-3,
         batch_size: int | None = 500,
         n_init: int = 4,
+        warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: int | None = None,
         device: str = "auto",

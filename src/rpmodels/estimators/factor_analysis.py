@@ -30,7 +30,7 @@ class RPFA(ContinuousEstimator):
         learned_prior: mean and (co)variance of the prior learned instead of N(0, I)
         marginal: behind F_j: "empirical", "kernel_density", "gaussian"
         network, tied, factors, head, scaling: as in `RPCategorical`
-        max_iter, tol, learning_rate, batch_size, n_init, n_jobs, random_state: as in `RPCategorical`
+        max_iter, tol, learning_rate, batch_size, n_init, warm_start, n_jobs, random_state: as in `RPCategorical`
         device, dtype, verbose: as in `RPCategorical`
         weight_decay, dropout, input_dropout, validation_fraction, patience: as in `RPCategorical`
         max_gradient_norm, optimiser, scheduler, callbacks: as in `RPCategorical`
@@ -65,6 +65,7 @@ class RPFA(ContinuousEstimator):
         learning_rate: float = 5e-3,
         batch_size: int | str | None = 500,
         n_init: int = 3,
+        warm_start: bool = False,
         retries: int = 3,
         n_jobs: int | None = None,
         random_state: int | None = None,

@@ -1,6 +1,7 @@
 """RPGPFA: smooth latents behind one or several series of observations (RP-GPFA)."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from rpmodels import checks, errors
 from rpmodels.carriers import Sites
 from rpmodels.estimators import kernels, layout
+from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
 from rpmodels.families import Family
 from rpmodels.learning import AsGiven, LongStart, RandomStart, Start, Training
@@ -54,7 +56,7 @@ class RPGPFA(ContinuousEstimator):
         max_iter, tol, learning_rate: as in `RPCategorical`
         batch_size: trials a step; "auto": as many as have ten thousand sites
         n_init: starts, judged early; from the third on every other one starts with long length scales
-        n_jobs, random_state, device, dtype, verbose: as in `RPCategorical`
+        warm_start, n_jobs, random_state, device, dtype, verbose: as in `RPCategorical`
         weight_decay, dropout, input_dropout, validation_fraction, patience: as in `RPCategorical`
         max_gradient_norm, optimiser, scheduler, callbacks: as in `RPCategorical`
         retries: how often a collapsed fit (score about 0) is tried again from other starts
@@ -103,6 +105,7 @@ class RPGPFA(ContinuousEstimator):
         learning_rate: float = 2e-2,
         batch_size: int | str | None = "auto",
         n_init: int = 3,
+        warm_start: bool = False,
         retries: int = 3,
         n_jobs: int | None = None,
         random_state: int | None = None,
@@ -132,6 +135,8 @@ class RPGPFA(ContinuousEstimator):
         times: Any = None,
         presence: Mapping[str, Any] | None = None,
         sample_weight: Any = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: float = CHECKPOINT_EVERY,
     ) -> "RPGPFA":
         """Learn the latents that make the observations of a trial depend on each other.
 
@@ -142,9 +147,12 @@ class RPGPFA(ContinuousEstimator):
                 sampled at different times (results are then at the times of all of them, see `posterior().times`)
             presence: {factor: (N,) or (N, T) booleans}; rows that are all NaN are missing too
             sample_weight: (N,) weights, in the free energy and in every mixture F_j
+            checkpoint: a folder; the same fit, called again after it was killed, goes on where it was
+            checkpoint_every: seconds between two files of a run
 
         """
-        return self._fit(self._read(X, times=times, presence=presence, weights=sample_weight, overlap=False)[0])
+        observations = self._read(X, times=times, presence=presence, weights=sample_weight, overlap=False)[0]
+        return self._fit(observations, checkpoint, checkpoint_every)
 
     def _read(self, X: Any, *, overlap: bool = True, **options: Any) -> tuple[Observations, layout.Layout]:
         factors = None if isinstance(X, Mapping) else self.factors

@@ -66,7 +66,7 @@ def cross_validate(
     folds = list(splitter.split(X, None, groups))
     options = {"times": times, "presence": presence, "sample_weight": sample_weight}
     given = {name: value for name, value in options.items() if value is not None}
-    scored = parallel_map(_score, folds, n_jobs, estimator, X, given)
+    scored = list(parallel_map(_score, folds, n_jobs, estimator, X, given))
     return CrossValidation(tuple(new for new, _ in scored), tuple(old for _, old in scored))
 
 

@@ -2,11 +2,13 @@
 
 from rpmodels.learning.batches import Minibatches
 from rpmodels.learning.consumers import TimeLimit
+from rpmodels.learning.contenders import Attempt
+from rpmodels.learning.devices import device_of, dtype_of
 from rpmodels.learning.loop import Objective, State, steps
 from rpmodels.learning.moves import Move, SplitMerge
-from rpmodels.learning.restarts import Attempt, best_of
+from rpmodels.learning.restarts import best_of
 from rpmodels.learning.starts import AsGiven, KMeansStart, LongStart, RandomStart, Start
-from rpmodels.learning.train import Run, Training, device_of, dtype_of, train
+from rpmodels.learning.train import Run, Training, train
 
 __all__ = [
     "AsGiven",

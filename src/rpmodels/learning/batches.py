@@ -1,7 +1,9 @@
 """Which trials go into which step."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +31,15 @@ class Minibatches:
         if not self._parts:
             self._parts = np.array_split(self._random.permutation(self.n), self.per_epoch)
         return self._parts.pop()
+
+    def state(self) -> dict[str, Any]:
+        """Everything the next steps depend on."""
+        return {"random": self._random.bit_generator.state, "parts": list(self._parts)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self._random.bit_generator.state = state["random"]
+        self._parts = [np.asarray(part) for part in state["parts"]]
 
     def step_seed(self) -> int:
         """A seed for what a step draws (dropout)."""

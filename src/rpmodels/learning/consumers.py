@@ -3,6 +3,7 @@
 import math
 import time
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,11 @@ class History:
         names = self._rows[0] if self._rows else {}
         return {name: np.array([row[name] for row in self._rows]) for name in names}
 
+    def restore(self, table: Mapping[str, Any]) -> None:
+        """The rows of a table."""
+        columns = {name: np.asarray(values).tolist() for name, values in table.items()}
+        self._rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
 
 class Plateau:
     """Stops when the mean free energy of a window of steps is no better than that of the window before it."""
@@ -47,6 +53,14 @@ class Plateau:
         self._tolerance = tolerance
         self._window = window
         self._values: deque[float] = deque(maxlen=2 * window)
+
+    def state(self) -> dict[str, Any]:
+        """What it has seen."""
+        return {"values": list(self._values)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """As if it had seen that."""
+        self._values.extend(state["values"])
 
     def __call__(self, state: State) -> None:
         """Remember the value; ask to stop on a plateau."""

@@ -1,6 +1,7 @@
 """Early stopping on a held-out score, both curves on the same number of atoms."""
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,15 @@ class HeldOut:
         self._look(state.step)
         if state.step - self._best_step >= self._patience:
             state.stop_reason = f"held-out score no better than {self._best:.3f} nats at step {self._best_step}"
+
+    def state(self) -> dict[str, Any]:
+        """What it has seen, and the best weights."""
+        return {"best": self._best, "step": self._best_step, "weights": self._weights, "curve": self.curve}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """As if it had seen that."""
+        self._best, self._best_step, self._weights = state["best"], state["step"], state["weights"]
+        self.curve = list(state["curve"])
 
     def _look(self, step: int) -> None:
         training, validation = (self._score(part) for part in self._pair)

@@ -1,6 +1,11 @@
 """joblib, in one place: restarts and searches over processes, or over whatever back end the user configured."""
 
+import multiprocessing
+import os
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any, TypeVar
 
 import torch
@@ -13,17 +18,17 @@ Result = TypeVar("Result")
 
 def parallel_map(
     function: Callable[..., Result], items: Iterable[Item], n_jobs: int | None, *shared: Any
-) -> list[Result]:
-    """[function(item, *shared) for item in items], in up to n_jobs processes of one thread each.
+) -> Iterator[Result]:
+    """function(item, *shared) of every item in its order, in up to n_jobs processes of one thread each.
 
     Large numpy arrays in `shared` are memory-mapped, not copied. Two threads that share a core with another
     process are many times slower than one, hence one thread each; alone, a process keeps its threads.
     """
     # Threads would share torch's global generators, and so their random numbers.
     if effective_n_jobs(n_jobs) == 1 or getattr(get_active_backend()[0], "uses_threads", False):
-        return [function(item, *shared) for item in items]
-    results = Parallel(n_jobs=n_jobs)(delayed(_one_thread)(function, item, *shared) for item in items)
-    return list(results)
+        yield from (function(item, *shared) for item in items)
+        return
+    yield from Parallel(n_jobs=n_jobs)(delayed(_in_worker)(function, item, *shared) for item in items)
 
 
 def parallel_each(
@@ -33,10 +38,26 @@ def parallel_each(
     if effective_n_jobs(n_jobs) == 1:
         yield from (function(item, *shared) for item in items)
         return
-    jobs = (delayed(_one_thread)(function, item, *shared) for item in items)
+    jobs = (delayed(_in_worker)(function, item, *shared) for item in items)
     yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)(jobs)
 
 
-def _one_thread(function: Callable[..., Result], item: Item, *shared: Any) -> Result:
+def _in_worker(function: Callable[..., Result], item: Item, *shared: Any) -> Result:
     torch.set_num_threads(1)
+    _end_with_parent()
     return function(item, *shared)
+
+
+@cache
+def _end_with_parent() -> None:
+    """Once in every worker: a thread that ends the process when the one that started it is gone."""
+    if multiprocessing.parent_process() is None:
+        return  # not a worker of its own: threads, or a back end that keeps house itself
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -19,15 +19,22 @@ LIMIT = 5
 class Rescue:
     """Keeps a copy of the last good state; a non-finite step brings it back and halves the learning rate."""
 
-    def __init__(self, module: nn.Module, optimiser: Optimizer, scheduler: LRScheduler | None, step: int = 0) -> None:
+    def __init__(
+        self, module: nn.Module, optimiser: Optimizer, scheduler: LRScheduler | None, step: int = 0, rescues: int = 0
+    ) -> None:
         self._module = module
         self._optimiser = optimiser
         self._scheduler = scheduler
-        self._rescues = 0
+        self.rescues = rescues
         self._good = self._snapshot(step)
 
     def _snapshot(self, step: int) -> tuple[int, dict[str, Any], dict[str, Any]]:
         return step, copy.deepcopy(self._module.state_dict()), copy.deepcopy(self._optimiser.state_dict())
+
+    @property
+    def step(self) -> int:
+        """Of the last good state."""
+        return self._good[0]
 
     def __call__(self, state: State) -> None:
         """Keep a good state now and then; bring it back after a bad one."""
@@ -41,8 +48,8 @@ class Rescue:
         rates = [group["lr"] for group in self._optimiser.param_groups]
         self._module.load_state_dict(weights)
         self._optimiser.load_state_dict(moments)
-        self._rescues += 1
-        if self._rescues > LIMIT:
+        self.rescues += 1
+        if self.rescues > LIMIT:
             raise errors.diverged(state.step, LIMIT)
         for group, rate in zip(self._optimiser.param_groups, rates, strict=True):
             group["lr"] = 0.5 * rate

@@ -4,12 +4,14 @@ import copy
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from rpmodels import errors
 from rpmodels.learning.batches import Divided
+from rpmodels.learning.checkpoints import Checkpoints
 from rpmodels.learning.consumers import Progress
+from rpmodels.learning.contenders import Attempt, Contender, enter
 from rpmodels.learning.loop import Consumer
 from rpmodels.learning.moves import Move
 from rpmodels.learning.parallel import parallel_map
@@ -33,25 +35,6 @@ CLEAR = 4.0
 """Times the lead: a start so far ahead needs no more rivals."""
 
 
-@dataclass
-class Attempt:
-    """What became of one start: its kind, seed, and free energy at every rung it reached."""
-
-    kind: str
-    seed: int
-    free_energies: list[float] = field(default_factory=list)
-    failure: str | None = None
-    again: bool = False
-    """Whether it stands for an earlier start that was stuck."""
-
-
-@dataclass(eq=False)
-class _Contender:
-    start: Start
-    attempt: Attempt
-    run: Run
-
-
 def best_of(
     model: RPM,
     data: Divided,
@@ -64,6 +47,7 @@ def best_of(
     n_jobs: int | None = None,
     move: Move | None = None,
     consumers: Sequence[Consumer] = (),
+    checkpoints: Checkpoints | None = None,
     verbose: bool = False,
 ) -> tuple[Run, list[Attempt]]:
     """Train from every start for `rung` steps, keep the better half, and so on; the last one to the end.
@@ -74,111 +58,147 @@ def best_of(
     is a lead to gain and none has it clearly, starts that are stuck are begun once more, each from another seed, and
     brought to the same step.
     Before it goes to the end, the best run meets the rivals that `move` proposes, under the same rule.
+    An interrupt from the keyboard ends the training with the best run there is.
     """
     seeds = spawn(random_state, len(starts))
+    field = _Field(model, data, training, rung, lead, n_jobs, checkpoints)
     attempts = [Attempt(start.name, seed) for start, seed in zip(starts, seeds, strict=True)]
-    tasks = list(zip(starts, attempts, strict=True))
     several = len(starts) > 1 and rung <= training.max_iter
     progress = Progress(math.ceil(math.log2(len(starts))), verbose and several, "restarts")
-    alive = parallel_map(_enter, tasks, n_jobs, model, data, training, [rung] if several else [])
-    reached = rung
-    while several and reached <= training.max_iter:
-        _replace(attempts, alive)
-        if stuck := _stuck(alive, lead):
-            again = [(each.start, _again(each.attempt)) for each in stuck]
-            attempts += [attempt for _, attempt in again]
-            alive = [each for each in alive if each not in stuck]
-            alive += parallel_map(_enter, again, n_jobs, model, data, training, range(rung, reached + 1, rung))
-            _replace(attempts, alive)
-        alive.sort(key=_free_energy, reverse=True)
-        leader = _free_energy(alive[0])
-        if math.isinf(leader):
-            raise errors.diverged(reached, len(starts))
-        if leader > lead or 2 * reached > training.max_iter:
-            alive = alive[: math.ceil(len(alive) / 2)]
-            progress.advance(leader)
-        if len(alive) == 1:
-            break
-        reached += rung
-        if reached <= training.max_iter:
-            alive = parallel_map(_climb, alive, n_jobs, data.training, reached)
-    progress.close()
-    winner = _challenged(alive[0], attempts, data.training, move, rung).run
-    ending = Progress(training.max_iter, verbose, "training", winner.step)
+    alive: list[Contender] = []
     try:
-        winner.finish(data, [ending, *consumers])
+        field.enter(list(zip(starts, attempts, strict=True)), [rung] if several else [], alive)
+        if several:
+            _halve(field, alive, attempts, progress)
+        _challenge(field, alive, attempts, move)
+    except KeyboardInterrupt:
+        alive = [each for each in alive if each.run.history.any_finite]
+        if not alive:
+            raise
+        alive.sort(key=lambda each: each.run.recent(), reverse=True)
+        alive[0].run.interrupt()
+    finally:
+        progress.close()
+    winner = alive[0]
+    ending = Progress(training.max_iter, verbose, "training", winner.run.step)
+    try:
+        winner.run.finish(data, [ending, *consumers], winner.saving())
     finally:
         ending.close()
-    return winner, attempts
+    return winner.run, attempts
 
 
-def _enter(
-    task: tuple[Start, Attempt], model: RPM, data: Divided, training: Training, rungs: Sequence[int]
-) -> _Contender:
-    """Begin and climb these rungs, in one journey to another process."""
-    start, attempt = task
-    own = copy.deepcopy(model)
-    start(own, data.training, attempt.seed)
-    contender = _Contender(start, attempt, Run.start(own, data, training, attempt.seed))
-    for until in rungs:
-        contender = _climb(contender, data.training, until)
-    return contender
+@dataclass(frozen=True)
+class _Field:
+    """What all contenders of a fit have in common."""
+
+    model: RPM
+    data: Divided
+    training: Training
+    rung: int
+    lead: float
+    n_jobs: int | None
+    checkpoints: Checkpoints | None
+
+    def enter(self, tasks: list[tuple[Start, Attempt]], rungs: Sequence[int], alive: list[Contender]) -> None:
+        """Begin these and climb; each joins those alive as soon as it is there."""
+        shared = (self.model, self.data, self.training, rungs, self.checkpoints)
+        for contender in parallel_map(enter, tasks, self.n_jobs, *shared):
+            alive.append(contender)  # noqa: PERF402 - what is there when an interrupt comes is kept
+
+    def climb(self, alive: list[Contender], until: int) -> None:
+        """All of them, in place."""
+        alive[:] = parallel_map(Contender.climb, alive, self.n_jobs, self.data.training, until)
 
 
-def _free_energy(contender: _Contender) -> float:
-    return contender.attempt.free_energies[-1]
+def _halve(field: _Field, alive: list[Contender], attempts: list[Attempt], progress: Progress) -> None:
+    """Rung by rung until one is left, in `alive`."""
+    reached, longest = field.rung, field.training.max_iter
+    while reached <= longest:
+        _replace(attempts, alive)
+        if stuck := _stuck(alive, field.lead):
+            again = [(each.start, _again(each.attempt)) for each in stuck]
+            attempts += [attempt for _, attempt in again]
+            alive[:] = [each for each in alive if each not in stuck]
+            field.enter(again, range(field.rung, reached + 1, field.rung), alive)
+            _replace(attempts, alive)
+        alive.sort(key=lambda each: each.free_energy, reverse=True)
+        leader = alive[0].free_energy
+        if math.isinf(leader):
+            raise errors.diverged(reached, len(attempts))
+        if leader > field.lead or 2 * reached > longest:
+            alive[:] = alive[: math.ceil(len(alive) / 2)]
+            progress.advance(leader)
+        if len(alive) == 1:
+            return
+        reached += field.rung
+        if reached <= longest:
+            field.climb(alive, reached)
 
 
-def _stuck(alive: Sequence[_Contender], lead: float) -> list[_Contender]:
+def _stuck(alive: Sequence[Contender], lead: float) -> list[Contender]:
     """Starts that were given two rungs, and have learnt nothing, while no other is clearly ahead."""
-    if max(map(_free_energy, alive)) > CLEAR * lead:
+    if max(each.free_energy for each in alive) > CLEAR * lead:
         return []
     first = [each for each in alive if len(each.attempt.free_energies) > 1 and not each.attempt.again]
-    return [each for each in first if _free_energy(each) <= STUCK * lead]
+    return [each for each in first if each.free_energy <= STUCK * lead]
 
 
 def _again(attempt: Attempt) -> Attempt:
     return Attempt(f"{attempt.kind}, again", spawn(attempt.seed, 1)[0], again=True)
 
 
-def _climb(contender: _Contender, observations: Observations, until: int) -> _Contender:
-    try:
-        contender.run.advance(observations, until)
-        contender.attempt.free_energies.append(contender.run.recent())
-    except errors.NumericalError as failure:
-        contender.attempt.failure = str(failure)
-        contender.attempt.free_energies.append(-math.inf)
-    return contender
-
-
-def _challenged(
-    champion: _Contender, attempts: list[Attempt], observations: Observations, move: Move | None, rung: int
-) -> _Contender:
-    """The champion, or what became of it through moves that raised the free energy."""
+def _challenge(field: _Field, alive: list[Contender], attempts: list[Attempt], move: Move | None) -> None:
+    """Put what became of the champion through moves that raised the free energy in its place."""
     if move is None:
-        return champion
-    if champion.run.step < SETTLED * rung <= champion.run.training.max_iter:
-        champion = _climb(champion, observations, SETTLED * rung)
+        return
+    observations, rung, longest = field.data.training, field.rung, field.training.max_iter
+    champion = alive[0]
+    if champion.climbed < SETTLED * rung <= longest:
+        champion.climb(observations, SETTLED * rung)
     for number in range(MOVES):
-        until = champion.run.step + CHALLENGE * rung
-        if until >= champion.run.training.max_iter:
+        until = champion.climbed + CHALLENGE * rung
+        if until >= longest:
             break
-        rival = copy.deepcopy(champion)
-        rival.attempt = Attempt(f"{champion.attempt.kind} + move", champion.attempt.seed + number + 1)
-        if not move(rival.run.model, observations, rival.attempt.seed):
+        rival = _rival(champion, number, observations, move)
+        if rival is None:
             break
         attempts.append(rival.attempt)
-        champion, rival = _climb(champion, observations, until), _climb(rival, observations, until)
-        better = rival.attempt.free_energies[-1] > champion.attempt.free_energies[-1]
-        logger.info("move %s: %.4f nats against %.4f", "kept" if better else "dropped",
-                    rival.attempt.free_energies[-1], champion.attempt.free_energies[-1])  # fmt: skip
+        champion.climb(observations, until)
+        rival.climb(observations, until)
+        better = rival.free_energy > champion.free_energy
+        logger.info(
+            "move %s: %.4f nats against %.4f",
+            "kept" if better else "dropped", rival.free_energy, champion.free_energy,
+        )  # fmt: skip
         if not better:
             break
+        alive[:] = [rival]
         champion = rival
-    return champion
 
 
-def _replace(attempts: list[Attempt], alive: Sequence[_Contender]) -> None:
+def _rival(champion: Contender, number: int, observations: Observations, move: Move) -> Contender | None:
+    """What the move makes of the champion; None when it has nothing to propose.
+
+    Saved before the champion climbs on: a resumed champion may be past the point where the move saw it.
+    """
+    rival = copy.deepcopy(champion)
+    rival.attempt = Attempt(f"{champion.attempt.kind} + move", champion.attempt.seed + number + 1)
+    kept = champion.checkpoints
+    saved = None if kept is None else kept.load(rival.attempt.key)
+    if saved is not None:
+        if saved["run"] is None:
+            return None
+        rival.restore(saved)
+        return rival
+    proposed = move(rival.run.model, observations, rival.attempt.seed)
+    if kept is not None and not (rival.save() if proposed else kept.save(rival.attempt.key, {"run": None})):
+        # Without this file a later one of the champion would be worth nothing.
+        champion.checkpoints = rival.checkpoints = None
+    return rival if proposed else None
+
+
+def _replace(attempts: list[Attempt], alive: Sequence[Contender]) -> None:
     """Attempts that came back from another process are copies: put them where the originals were."""
     by_seed = {contender.attempt.seed: contender.attempt for contender in alive}
     attempts[:] = [by_seed.get(attempt.seed, attempt) for attempt in attempts]

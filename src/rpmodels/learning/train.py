@@ -1,9 +1,10 @@
 """A training run of one model, and the public `train`."""
 
 import logging
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -91,6 +92,17 @@ class Training:
         return MultiStepLR(optimiser, [max(1, round(self.max_iter * (1 - self.settle)))])
 
 
+@runtime_checkable
+class Saver(Protocol):
+    """A consumer that keeps a run somewhere."""
+
+    def __call__(self, state: State) -> None:
+        """After a step."""
+
+    def now(self) -> None:
+        """At once."""
+
+
 class RPMObjective(Objective):
     """The free energy of a batch, and the prior's closed-form update after the step."""
 
@@ -126,6 +138,13 @@ class Run:
     step: int = 0
     stop_reason: str | None = None
     validation_curve: list[dict[str, float]] = field(default_factory=list)
+    rescues: int = 0
+    """In the advance that is under way."""
+    interrupted: bool = False
+    restorable: bool = True
+    """Whether a copy of this moment is one that a rescue would go back to."""
+    _stopping: HeldOut | Plateau | None = None
+    _stopping_state: Mapping[str, Any] | None = None
 
     @staticmethod
     def start(model: RPM, data: Divided, training: Training, seed: int) -> "Run":
@@ -145,7 +164,7 @@ class Run:
         """Train to step `until`, or to the first consumer that asks to stop."""
         self.model.train()
         objective = RPMObjective(self.model, float(observations.weights.sum()))
-        rescue = Rescue(self.model, self.optimiser, self.scheduler, self.step)
+        rescue = Rescue(self.model, self.optimiser, self.scheduler, self.step, self.rescues)
         every: list[Consumer] = [self.history, rescue, *consumers]
         turns = None
         if self.training.alternate is not None and list(self.model.rows):
@@ -153,35 +172,88 @@ class Run:
             every.append(turns)
         limit = self.training.max_gradient_norm
         feed = self._feed(observations, until)
-        for state in steps(objective, feed, self.optimiser, self.scheduler, limit, self.step):
-            self.step = state.step
-            for consumer in every:
-                consumer(state)
-            if state.stop_reason is not None:
-                self.stop_reason = state.stop_reason
-                break
-        if turns is not None:
-            turns.end()
+        try:
+            for state in steps(objective, feed, self.optimiser, self.scheduler, limit, self.step):
+                self.step = state.step
+                for consumer in every:
+                    # Those that save come last, and see what the others did.
+                    self.rescues, self.restorable = rescue.rescues, rescue.step == state.step
+                    consumer(state)
+                if state.stop_reason is not None:
+                    self.stop_reason = state.stop_reason
+                    break
+        finally:
+            if turns is not None:
+                turns.end()
+            self.rescues, self.restorable = 0, True
 
-    def finish(self, data: Divided, consumers: Sequence[Consumer] = ()) -> None:
-        """Train to the end with the usual stopping, then make F_j over all the data."""
-        held_out = None
-        stopping: list[Consumer] = []
-        if data.validation is not None:
-            held_out = HeldOut(self.model, data.training, data.validation, self.training.patience)
-            stopping = [held_out]
-        elif self.training.tol is not None:
-            stopping = [Plateau(self.training.tol, self.training.patience)]
-        self.advance(data.training, self.training.max_iter, [*stopping, *consumers])
+    def finish(self, data: Divided, consumers: Sequence[Consumer] = (), saving: Sequence[Saver] = ()) -> None:
+        """Train to the end with the usual stopping, then make F_j over all the data.
+
+        An interrupt from the keyboard ends the training, not the run: what was learnt so far is kept.
+        """
+        self._stopping = self._make_stopping(data)
+        stopping: list[Consumer] = [] if self._stopping is None else [self._stopping]
+        if self.stop_reason is None:
+            try:
+                self.advance(data.training, self.training.max_iter, [*stopping, *consumers, *saving])
+                for each in saving:
+                    each.now()
+            except KeyboardInterrupt:
+                if not self.history.any_finite:
+                    raise
+                self.interrupt()
         if not self.history.any_finite:
             raise errors.diverged(self.step, self.step)
-        if held_out is not None:
-            held_out.finish(self.step)
-            self.validation_curve = held_out.curve
+        if isinstance(self._stopping, HeldOut):
+            self._stopping.finish(self.step)
+            self.validation_curve = self._stopping.curve
+        self._stopping = None  # it holds data
         self.stop_reason = self.stop_reason or f"max_iter = {self.training.max_iter} steps"
         logger.info("stopped at step %d: %s", self.step, self.stop_reason)
         with seeded(self.batches.step_seed()):  # some p₀ are drawn from
             self.model.collect(data.everything)
+
+    def _make_stopping(self, data: Divided) -> HeldOut | Plateau | None:
+        stopping: HeldOut | Plateau | None = None
+        if data.validation is not None:
+            stopping = HeldOut(self.model, data.training, data.validation, self.training.patience)
+        elif self.training.tol is not None:
+            stopping = Plateau(self.training.tol, self.training.patience)
+        if stopping is not None and self._stopping_state is not None:
+            stopping.restore(self._stopping_state)
+        return stopping
+
+    def interrupt(self) -> None:
+        """Train no further."""
+        self.interrupted = True
+        self.stop_reason = f"interrupted at step {self.step}"
+        warnings.warn(errors.interrupted(self.step, self.training.max_iter), stacklevel=2)
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the steps to come depend on, as plain values and tensors."""
+        return {
+            "model": self.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "batches": self.batches.state(),
+            "history": self.history.table(),
+            "step": self.step,
+            "stop_reason": self.stop_reason,
+            "rescues": self.rescues,
+            "stopping": None if self._stopping is None else self._stopping.state(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self.model.load_state_dict(state["model"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(state["scheduler"])
+        self.batches.restore(state["batches"])
+        self.history.restore(state["history"])
+        self.step, self.stop_reason, self.rescues = state["step"], state["stop_reason"], state["rescues"]
+        self._stopping_state = state["stopping"]
 
     def recent(self) -> float:
         """Mean free energy over the last epoch: what restarts are judged by."""
@@ -216,30 +288,3 @@ def train(
     finally:
         progress.close()
     return run
-
-
-def device_of(name: str | torch.device) -> torch.device:
-    """The device by name: "auto" is CUDA where there is one, else the CPU; MPS only when named."""
-    if isinstance(name, str) and name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as failure:
-        raise errors.bad_value(
-            "device", "'auto', 'cpu', or a device of this machine", f"{name!r} ({failure})"
-        ) from failure
-    return device
-
-
-def dtype_of(name: str | torch.dtype) -> torch.dtype:
-    """float32 or float64."""
-    known = {"float32": torch.float32, "float64": torch.float64}
-    chosen = known.get(name) if isinstance(name, str) else name
-    if chosen not in known.values():
-        raise errors.bad_choice("dtype", known, name)
-    assert chosen is not None
-    return chosen
-
-
-__all__ = ["Run", "Training", "device_of", "dtype_of", "train"]

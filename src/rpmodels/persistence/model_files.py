@@ -1,18 +1,14 @@
 """One file per fitted model: a safetensors file whose header says, in JSON, how to build what the tensors belong to.
 
-Nothing in a file is ever executed. A digest over header and tensors tells a damaged file from a whole one.
+Nothing in a file is ever executed.
 """
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file as write_tensors
 from torch import Tensor, nn
 
 from rpmodels import errors
@@ -22,12 +18,10 @@ from rpmodels.mixtures import AtomMixture
 from rpmodels.model import RPM
 from rpmodels.observations import FactorSpec
 from rpmodels.persistence import plain, recipes
-from rpmodels.persistence.writing import write_atomically
-from rpmodels.versions import __version__
+from rpmodels.persistence.sealed import open_sealed, write_sealed
 
 FORMAT = 1
 """Raised when older readers could no longer understand a file."""
-HEADER, DIGEST = "rpmodels", "sha256"
 MODEL = "model."
 """Before the names of the model's own tensors."""
 ROWS = "rows."
@@ -66,46 +60,19 @@ class Opened:
 def save_file(path: str | Path, model: RPM, about: Mapping[str, Any], extra: Mapping[str, Tensor]) -> None:
     """Write a fitted model, what there is to say about it (plain values), and tensors of the caller's own."""
     tensors = {MODEL + name: each for name, each in _tensors(model).items()} | dict(extra)
-    # Copies: tied networks share their memory, which the format refuses.
-    tensors = {name: each.detach().cpu().contiguous().clone() for name, each in tensors.items()}
-    content = {"format": FORMAT, "version": __version__, "about": about, "recipe": _recipe(model)}
-    header = json.dumps(content, allow_nan=False, ensure_ascii=False)
-    metadata = {HEADER: header, DIGEST: _digest(header, tensors)}
-    write_atomically(Path(path), lambda temporary: write_tensors(tensors, str(temporary), metadata))
+    write_sealed(path, FORMAT, {"about": about, "recipe": _recipe(model)}, tensors)
 
 
 def open_file(path: str | Path) -> Opened:
     """Read a file and check that it is one of ours, whole, and of a format we know."""
-    place = Path(path)
-    if not place.is_file():
-        raise FileNotFoundError(errors.no_such_file(str(path)))
-    try:
-        with safe_open(str(place), framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        header = metadata[HEADER]
-        whole = _digest(header, tensors) == metadata[DIGEST]
-    except (SafetensorError, KeyError, ValueError, OSError, RuntimeError) as failure:
-        raise errors.not_a_model_file(str(path), failure) from failure
-    if not whole:
-        raise errors.damaged_file(str(path))
-    content = json.loads(header)
-    if content["format"] > FORMAT:
-        raise errors.newer_format(str(path), content["format"], FORMAT, content["version"])
-    return Opened(place, content["about"], content["recipe"], tensors)
+    content, tensors = open_sealed(path, FORMAT)
+    if "recipe" not in content:
+        raise errors.not_a_model_file(str(path), "it holds a checkpoint")
+    return Opened(Path(path), content["about"], content["recipe"], tensors)
 
 
 def _tensors(model: RPM) -> dict[str, Tensor]:
     return {name: each for name, each in model.state_dict().items() if not name.startswith(ROWS)}
-
-
-def _digest(header: str, tensors: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256(header.encode())
-    for name in sorted(tensors):
-        each = tensors[name]
-        digest.update(f"{name} {each.dtype} {tuple(each.shape)}".encode())
-        digest.update(each.reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _recipe(model: RPM) -> dict[str, Any]:

@@ -1,0 +1,49 @@
+"""What makes a fit this fit and no other: data and arguments, by which a checkpoint is recognised."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from torch import nn
+
+from rpmodels.observations import Observations
+from rpmodels.persistence import to_plain
+
+IRRELEVANT = ("n_jobs", "verbose", "callbacks", "device")
+"""Arguments that change no number of a fit."""
+
+
+def fingerprint(estimator: BaseEstimator, observations: Observations) -> dict[str, Any]:
+    """{what: plain value}; two fits with the same fingerprint and the same seeds take the same steps."""
+    about: dict[str, Any] = {"class": type(estimator).__name__, "the data": _of_data(observations)}
+    for name, value in estimator.get_params(deep=False).items():
+        if name not in IRRELEVANT:
+            about[name] = [to_plain(value), *_of_modules(value)]
+    if getattr(estimator, "warm_start", False) and hasattr(estimator, "model_"):
+        about["the fit to start from"] = _of_modules(estimator.model_)
+    return about
+
+
+def _of_data(observations: Observations) -> str:
+    digest = hashlib.sha256()
+    arrays = {"times": observations.times, "exists": observations.exists, "weights": observations.weights}
+    for kind, named in (("values", observations.values), ("present", observations.present), ("", arrays)):
+        for name, array in named.items():
+            digest.update(f"{kind} {name} {array.dtype} {array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _of_modules(value: Any) -> list[str]:
+    """A digest of the weights of every module that is, or is in, an argument."""
+    if isinstance(value, Mapping):
+        return [each for part in value.values() for each in _of_modules(part)]
+    if not isinstance(value, nn.Module):
+        return []
+    digest = hashlib.sha256()
+    for name, tensor in value.state_dict().items():
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(tensor.detach().cpu().numpy()).data)
+    return [digest.hexdigest()]

@@ -1,0 +1,115 @@
+"""A fit that can be killed: a folder with a manifest and one file per start, each written whole or not at all.
+
+Restarts are a deterministic game, so what they decided need not be kept: a resumed fit plays it again from the
+recorded free energies, and every run goes on from its last file to the same numbers, bit for bit on a CPU.
+"""
+
+import json
+import logging
+import re
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rpmodels import checks, errors
+from rpmodels.learning.loop import State
+from rpmodels.learning.train import Run
+from rpmodels.persistence import load_state, save_state, write_json
+from rpmodels.versions import __version__
+
+logger = logging.getLogger("rpmodels")
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where the runs of one fit are kept. Plain data: it travels with a run to other processes."""
+
+    folder: Path
+    every: float
+    """Seconds between two files of a run that is under way; the end of a rung is always written."""
+
+    def load(self, key: str) -> dict[str, Any] | None:
+        """What was last saved under this key; None when nothing was."""
+        path = self._path(key)
+        return dict(load_state(path)) if path.exists() else None
+
+    def save(self, key: str, state: Mapping[str, Any]) -> bool:
+        """Write, or say aloud why not: a full disk ends no fit, and the last file stays whole."""
+        path = self._path(key)
+        try:
+            save_state(path, state)
+        except OSError as failure:
+            warnings.warn(errors.no_checkpoint(str(path), failure), stacklevel=2)
+            return False
+        logger.debug("checkpoint %s", path)
+        return True
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{re.sub('[^0-9A-Za-z]+', '-', key)}.checkpoint"
+
+
+class Saving:
+    """Consumer that saves a run now and then, at steps that a rescue could go back to."""
+
+    def __init__(self, checkpoints: Checkpoints, key: str, run: Run, beside: Mapping[str, Any]) -> None:
+        self._checkpoints = checkpoints
+        self._key = key
+        self._run = run
+        self._beside = beside
+        self._last = time.monotonic()
+
+    def __call__(self, state: State) -> None:
+        """Look at the clock."""
+        # Of a run that is about to stop the reason is part, and is known only after the step.
+        due = time.monotonic() - self._last >= self._checkpoints.every
+        if due and self._run.restorable and state.stop_reason is None:
+            self.now()
+
+    def now(self) -> None:
+        """Save."""
+        self._checkpoints.save(self._key, {"run": self._run.state(), **self._beside})
+        self._last = time.monotonic()
+
+
+def open_checkpoints(
+    folder: str | Path, every: float, about: Mapping[str, Any], seeds: list[int]
+) -> tuple[Checkpoints, list[int]]:
+    """A folder for this fit, new or begun earlier, and the seeds of the fit that it belongs to.
+
+    `about` tells one fit from another: {what: plain value}. A folder of another fit is refused.
+    """
+    every = checks.number("checkpoint_every", every, least=0.0)
+    place = Path(folder)
+    manifest = place / MANIFEST
+    if not manifest.exists():
+        place.mkdir(parents=True, exist_ok=True)
+        versions = {"rpmodels": __version__, "torch": str(torch.__version__)}
+        write_json(manifest, {"format": FORMAT, "versions": versions, "about": dict(about), "seeds": seeds})
+        return Checkpoints(place, every), seeds
+    found = _read(manifest)
+    differing = sorted(what for what in found["about"].keys() | about if found["about"].get(what) != about.get(what))
+    if differing:
+        raise errors.other_checkpoint(str(folder), differing)
+    if found["versions"]["torch"] != str(torch.__version__):
+        warnings.warn(errors.other_torch(str(folder), found["versions"]["torch"], torch.__version__), stacklevel=5)
+    logger.info("resuming the fit in %s", folder)
+    return Checkpoints(place, every), [int(seed) for seed in found["seeds"]]
+
+
+def _read(manifest: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(manifest.read_text(encoding="utf-8"))
+        complete = {"format", "about", "seeds", "versions"} <= set(found) and found["format"] <= FORMAT
+    except (ValueError, TypeError, OSError) as failure:
+        raise errors.not_a_checkpoint(str(manifest)) from failure
+    if not complete:
+        raise errors.not_a_checkpoint(str(manifest))
+    return dict(found)

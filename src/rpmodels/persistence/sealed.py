@@ -1,0 +1,67 @@
+"""Tensors and a JSON header in one safetensors file, sealed with a digest over both.
+
+Nothing in such a file is ever executed, and a damaged one is told from a whole one.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file as write_tensors
+from torch import Tensor
+
+from rpmodels import errors
+from rpmodels.persistence.writing import write_atomically
+from rpmodels.versions import __version__
+
+HEADER, DIGEST = "rpmodels", "sha256"
+
+
+def write_sealed(path: str | Path, form: int, content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Write a file of exactly this name, whole or not at all; `form` is the version of its format."""
+    # Copies: tied networks share their memory, which the format refuses.
+    copies = {name: each.detach().cpu().contiguous().clone() for name, each in tensors.items()}
+    header = json.dumps({"format": form, "version": __version__, **content}, allow_nan=False, ensure_ascii=False)
+    metadata = {HEADER: header, DIGEST: _digest(header, copies)}
+
+    def write(temporary: Path) -> None:
+        try:
+            write_tensors(copies, str(temporary), metadata)
+        except SafetensorError as failure:  # what the disk said, as the kind of error that it is
+            raise OSError(str(failure)) from failure
+
+    write_atomically(Path(path), write)
+
+
+def open_sealed(path: str | Path, newest: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Header and tensors of a file that is one of ours, whole, and of a format we know."""
+    place = Path(path)
+    if not place.is_file():
+        raise FileNotFoundError(errors.no_such_file(str(path)))
+    try:
+        with safe_open(str(place), framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        header = metadata[HEADER]
+        whole = _digest(header, tensors) == metadata[DIGEST]
+    except (SafetensorError, KeyError, ValueError, OSError, RuntimeError) as failure:
+        raise errors.not_a_model_file(str(path), failure) from failure
+    if not whole:
+        raise errors.damaged_file(str(path))
+    content = json.loads(header)
+    if content["format"] > newest:
+        raise errors.newer_format(str(path), content["format"], newest, content["version"])
+    return content, tensors
+
+
+def _digest(header: str, tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(header.encode())
+    for name in sorted(tensors):
+        each = tensors[name]
+        digest.update(f"{name} {each.dtype} {tuple(each.shape)}".encode())
+        digest.update(each.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
