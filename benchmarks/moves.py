@@ -57,7 +57,7 @@ def main() -> None:
     result = {}
     for name, (kinds, moves) in VARIANTS.items():
         started = time.perf_counter()
-        found = parallel_map(accuracy, seeds, 2, kinds, moves)
+        found = list(parallel_map(accuracy, seeds, 2, kinds, moves))
         result[name] = {
             "accuracy": [round(a, 4) for a in found],
             "median": float(np.median(found)),

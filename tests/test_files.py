@@ -16,7 +16,7 @@ from torch import nn
 
 import rpmodels as rp
 from rpmodels.errors import FileError, NotFittedError, RPModelsWarning
-from rpmodels.persistence import from_plain, model_files, to_plain
+from rpmodels.persistence import from_plain, sealed, to_plain
 
 BRIEF = {"max_iter": 4, "n_init": 2, "retries": 0, "random_state": 0}
 
@@ -220,7 +220,7 @@ def header(path):
 def rewritten(path, target, **changes):
     content, tensors = header(path)
     text = json.dumps({**content, **changes}, ensure_ascii=False)
-    write_tensors(tensors, str(target), {"rpmodels": text, "sha256": model_files._digest(text, tensors)})
+    write_tensors(tensors, str(target), {"rpmodels": text, "sha256": sealed._digest(text, tensors)})
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.9, 0.9999])
@@ -294,7 +294,7 @@ def test_a_failure_leaves_the_older_file_alone(saved, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(model_files, "write_tensors", full)
+    monkeypatch.setattr(sealed, "write_tensors", full)
     with pytest.raises(OSError, match="No space left"):
         factor_analysis()[0].save(path)
     assert path.read_bytes() == saved.read_bytes()

@@ -4,12 +4,26 @@ Probabilistic latent-variable models that learn what makes several observations 
 neural recognition networks and no decoder.
 """
 
-from rpmodels import datasets, evaluation, families, inference, metrics, mixtures, presets, priors, recognition
+import importlib
+from typing import Any
+
+from rpmodels import (
+    callbacks,
+    datasets,
+    evaluation,
+    families,
+    inference,
+    metrics,
+    mixtures,
+    presets,
+    priors,
+    recognition,
+)
 from rpmodels.errors import RPModelsError, RPModelsWarning
 from rpmodels.estimators import RPFA, RPGPFA, RPCategorical, load
 from rpmodels.learning import TimeLimit, Training, train
 from rpmodels.model import RPM
-from rpmodels.observations import Observations, read
+from rpmodels.observations import Observations, adapters, read
 from rpmodels.versions import __version__, show_versions
 
 __all__ = [
@@ -23,6 +37,8 @@ __all__ = [
     "TimeLimit",
     "Training",
     "__version__",
+    "adapters",
+    "callbacks",
     "datasets",
     "evaluation",
     "families",
@@ -30,6 +46,7 @@ __all__ = [
     "load",
     "metrics",
     "mixtures",
+    "plots",
     "presets",
     "priors",
     "read",
@@ -37,3 +54,10 @@ __all__ = [
     "show_versions",
     "train",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Plots are imported when they are asked for: matplotlib takes its time."""
+    if name == "plots":
+        return importlib.import_module("rpmodels.plots")
+    raise AttributeError(f"module 'rpmodels' has no attribute '{name}'")

@@ -232,6 +232,16 @@ def never_overlaps(name: str, others: Sequence[str]) -> InputError:
     )
 
 
+def untied_sessions(groups: Sequence[Sequence[str]]) -> RPModelsWarning:
+    """Warning: sessions without a factor in common."""
+    listed = " | ".join(", ".join(group) for group in groups)
+    return RPModelsWarning(
+        f"No trial connects these groups of factors: {listed}. Each finds latents of its own: between groups order, "
+        "sign and rotation are free (of states: the order). Add a factor that all sessions share, such as behaviour, "
+        "stimulus or labels."
+    )
+
+
 def irregular_per_time(trial: int, time: object) -> InputError:
     """Per-time atoms without a common grid."""
     return InputError(
@@ -680,3 +690,12 @@ def interrupted(step: int, longest: int) -> RPModelsWarning:
         f"Interrupted at step {step} of {longest}: the best state so far is kept. Call fit again with warm_start=True, "
         "or with the same checkpoint folder, to go on."
     )
+
+
+class MissingPackageError(RPModelsError, ImportError):
+    """An optional package is not installed."""
+
+
+def needs_package(what: str, package: str, command: str) -> MissingPackageError:
+    """A part that needs more than the library itself does."""
+    return MissingPackageError(f"{what} needs the package {package}, which is not installed: {command}.")

@@ -46,3 +46,26 @@ def sample(
     times = model.times.values.expand(n, -1)
     z = model.prior.sample(sites or Sites(times, torch.ones_like(times, dtype=torch.bool)), generator)
     return z, {name: model.fitted.draw(name, z, generator) for name in model.names}
+
+
+@torch.no_grad()
+def label_table(model: RPM, name: str) -> Float[Tensor, "K L"]:
+    """p(label | state) of a factor of labels: n_l f_j(k|l) / Σ_l′ n_l′ f_j(k|l′), n how often training data had it."""
+    if name not in model.names:
+        raise errors.unknown_factor(name, list(model.names))
+    vocabulary = model.specs[name].vocabulary
+    if vocabulary is None:
+        raise errors.network_needs_labels(name)
+    family = model.prior.family
+    if not isinstance(family, FiniteSupport):
+        raise errors.needs_finite_support("naming states by labels", type(family).__name__)
+    recogniser = dict(model.recognisers())[name]
+    codes = torch.arange(len(vocabulary), device=model.device)[:, None]
+    recogniser.eval()
+    g = recogniser(codes, torch.ones_like(codes, dtype=torch.bool), model._like).g[:, 0]
+    atoms = model.fitted.atoms(name)
+    # Atoms are the labels' own potentials: the nearest is the label itself.
+    which = torch.cdist(atoms.g[0].double(), g.double()).argmin(-1)
+    counts = torch.zeros(len(vocabulary), dtype=g.dtype, device=g.device).index_add(0, which, atoms.log_count[0].exp())
+    joint = (family.log_probabilities(atoms.reference[:1] + g) + counts.log()[:, None]).mT
+    return torch.softmax(joint, -1)

@@ -193,10 +193,11 @@ class RPM(nn.Module):
         }
 
     def _collected(
-        self, factors: Factors, references: Mapping[str, Tensor], weights: Float[Tensor, "N"]
+        self, factors: Factors, references: Mapping[str, Tensor], weights: Float[Tensor, "N"], for_a_step: bool = False
     ) -> dict[str, AtomMixture]:
+        collect = self.atoms.for_a_step if for_a_step else self.atoms.collect
         return {
-            name: self.atoms.collect(recogniser.family, references[name], factors[name], weights)
+            name: collect(recogniser.family, references[name], factors[name], weights)
             for name, recogniser in self.recognisers()
         }
 
@@ -205,7 +206,9 @@ class RPM(nn.Module):
         factors = self.recognise(batch)
         drawn = self.marginal.draw(batch)
         atoms = factors if drawn is batch else self.recognise(drawn)
-        collected = self._collected(atoms, self.references(batch.sites), batch.weights)
+        # A sample of atoms needs every site's own beside it, which draws from a continuous p₀ are not.
+        step = self.training and drawn is batch
+        collected = self._collected(atoms, self.references(batch.sites), batch.weights, step)
         mixtures = {name: self.expected_log_mixture.summarise(each) for name, each in collected.items()}
         parts = (self.e_step, self.expected_log_mixture)
         return self._inferred(
@@ -257,8 +260,12 @@ class RPM(nn.Module):
         self.times = Times(torch.tensor(np.array(observations.times[longest : longest + 1]))).to(self.device)
         joint = {name: joined(parts, observations.n_sites) for name, parts in collected.items()}
         everywhere = observations.sites(self.device)
+        # As in training: what taught nothing has no say in what all sites share.
+        usable = torch.as_tensor(observations.usable(), device=self.device)
+        if self.atoms.shared:
+            everywhere = Sites(everywhere.times[usable], everywhere.exists[usable])
         atoms = self._collected(joint, self.references(everywhere), weights)
-        self.fitted = FittedMixtures(atoms, float(weights.sum()))
+        self.fitted = FittedMixtures(atoms, float(weights[usable].sum()))
 
     def infer(
         self, observations: Observations, own: bool = True, approximation: ExpectedLogMixture | None = None
@@ -272,13 +279,15 @@ class RPM(nn.Module):
             observations.check_times(self.times.values[0].cpu().numpy())
         settled = self.expected_log_mixture.settled()
         mixtures = {name: self.fitted.summary(name, settled.summarise) for name in self.names}
-        e_step = self.e_step.settled() if own else self.e_step
+        # Observations that were not trained (held out, empty) have no rows, so beside them nobody's are used.
+        trained = not own and all(len(each) == len(observations) for each in self.rows.parameters())
+        e_step = self.e_step if trained else self.e_step.settled()
         for batch, factors in self.recognised(observations):
             with torch.no_grad():
                 references = self.references(batch.sites)
                 bound = {n: _bound(mixtures[n], factor, references[n], own) for n, factor in factors.items()}
                 count = torch.ones_like(batch.weights) if own else batch.weights
-                rows = {} if own else self.rows.take(batch.index)
+                rows = self.rows.take(batch.index) if trained else {}
                 parts = (e_step, settled)
                 inferred = self._inferred(batch, factors, bound, parts, rows, count, self.fitted.n_observations)
                 if approximation is not None:

@@ -67,7 +67,7 @@ class GPFA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self,
         n_latents: int = 3,
         *,
-        max_iter: int = 200,
+        max_iter: int = 100,
         tol: float = 1e-5,
         time_scale: float | str = "auto",
         random_state: int | None = None,

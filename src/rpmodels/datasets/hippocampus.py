@@ -15,9 +15,7 @@ from rpmodels.datasets.fetch import RemoteFile
 
 _MIRRORS = ("https://raw.githubusercontent.com/nelpy/example-data/master/linear-track",)
 _SPIKES = RemoteFile("hippocampus", "spikes.mat", "920fd8e71aefd07fd9eea67cd4160e25", _MIRRORS)
-_TRACKING = RemoteFile(
-    "hippocampus", "trajectory.videoPositionTracking", "456b94c60a05bf52692415d53384143c", _MIRRORS
-)
+_TRACKING = RemoteFile("hippocampus", "trajectory.videoPositionTracking", "456b94c60a05bf52692415d53384143c", _MIRRORS)
 
 _END = b"<End settings>"
 _CLOCK = 30_000.0

@@ -16,15 +16,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from rpmodels import checks, errors
-from rpmodels.estimators import choices, files, tables
+from rpmodels.estimators import choices, files, summary, tables
 from rpmodels.estimators.fingerprint import fingerprint
 from rpmodels.free_energy import Score
 from rpmodels.learning import AsGiven, Attempt, Move, Run, Start, Training, best_of, device_of, dtype_of
 from rpmodels.learning.batches import Divided, divide
 from rpmodels.learning.checkpoints import Checkpoints, open_checkpoints
+from rpmodels.learning.consumers import HistoryTable
 from rpmodels.mixtures import ExpectedLogMixture, Kind
 from rpmodels.model import RPM
-from rpmodels.observations import Observations, read
+from rpmodels.observations import Observations, adapters, read
 from rpmodels.seeding import seeded, spawn
 
 logger = logging.getLogger("rpmodels")
@@ -47,7 +48,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """How often a collapsed fit is tried again."""
 
     model_: RPM
-    history_: dict[str, NDArray[Any]]
+    history_: HistoryTable
     restarts_: list[Attempt]
     n_iter_: int
     stop_reason_: str
@@ -150,7 +151,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             checkpoint_every: seconds between two files of a run
 
         """
-        table = tables.checked(self, X, reset=True)
+        table = tables.checked(self, adapters.to_trials(X, series=False)[0], reset=True)
         observations = read(table, factors=tables.columns(self), presence=presence, weights=sample_weight)
         return self._fit(observations, checkpoint, checkpoint_every)
 
@@ -243,6 +244,10 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             raise errors.other_class(str(path), cls.__name__, type(estimator).__name__)
         return estimator
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """scikit-learn's text, and a line about the fit."""
+        return summary.text(self, N_CHAR_MAX)
+
     def _spread(self) -> str:
         """What the restarts did, in a line."""
         lines = [
@@ -259,6 +264,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def read(self, X: Any, presence: Mapping[str, Any] | None = None) -> Observations:
         """New data as the library holds them, checked against what the model was fitted to."""
         known = self._fitted().specs
+        X, _ = adapters.to_trials(X, series=False)
         factors = None if isinstance(X, Mapping) else tables.columns(self)
         return read(tables.checked(self, X, reset=False), factors=factors, presence=presence, known=known)
 

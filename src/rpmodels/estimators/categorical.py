@@ -166,6 +166,18 @@ class RPCategorical(RPMEstimator):
         """p(x_j = training row m | the other factors): (N, N_training) weights over the rows of `factor`."""
         return np.asarray(generative.impute(self._fitted(), self.read(X, presence), factor)[:, 0].cpu().numpy())
 
+    def state_names(self, factor: str) -> NDArray[Any]:
+        """The likeliest label of every state (K,), by a factor of labels that was present for some observations."""
+        names = np.asarray(self._fitted().specs[str(factor)].vocabulary)
+        return np.asarray(names[generative.label_table(self._fitted(), str(factor)).argmax(-1).cpu().numpy()])
+
+    def predict_label(self, X: Any, factor: str, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
+        """The likeliest label of every observation (N,), from whatever other factors are present."""
+        table = generative.label_table(self._fitted(), str(factor)).cpu().numpy()
+        names = np.asarray(self._fitted().specs[str(factor)].vocabulary)
+        others = {name: each for name, each in X.items() if str(name) != str(factor)} if isinstance(X, Mapping) else X
+        return np.asarray(names[(self.predict_proba(others, presence=presence) @ table).argmax(-1)])
+
     def sample(self, n_samples: int = 1) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.int64]]:
         """Draws from the joint (eq 2): per factor the index of a training row, and the states."""
         model = self._fitted()

@@ -31,6 +31,8 @@ from rpmodels.observations import FactorSpec, Observations
 from rpmodels.priors import CategoricalPrior
 from rpmodels.recognition import MLP, AbsoluteHead, ConvolutionalNetwork, Head, Linear, LookupTable, RelativeHead
 
+LABEL_GAIN = 10.0
+"""Of tables of labels (docs/results/missing.md)."""
 NETWORKS = ("auto", "linear", "mlp", "cnn", "lookup")
 HEADS: dict[str, type[Head]] = {"relative": RelativeHead, "absolute": AbsoluteHead}
 
@@ -132,7 +134,7 @@ def _network(
     if kind == "lookup":
         if spec.vocabulary is None:
             raise errors.network_needs_labels(name)
-        return LookupTable(len(spec.vocabulary), n_out)
+        return LookupTable(len(spec.vocabulary), n_out, LABEL_GAIN)
     if spec.is_label:
         raise errors.bad_choice(f"the network of factor '{name}', which holds labels", ("auto", "lookup"), wanted)
     if kind == "cnn":

@@ -9,7 +9,7 @@ from rpmodels.estimators.layout import Layout, Rows
 from rpmodels.families import Family
 from rpmodels.learning import AsGiven, RandomStart, Start, Training
 from rpmodels.mixtures import AtomPolicy, PerSite
-from rpmodels.observations import Observations, read
+from rpmodels.observations import Observations, adapters, read
 from rpmodels.priors import GaussianPrior, Prior
 
 RUNG = 0.1
@@ -92,6 +92,7 @@ class RPFA(ContinuousEstimator):
         return PerSite()
 
     def _read(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
+        X, _ = adapters.to_trials(X, series=False)
         factors = None if isinstance(X, Mapping) else tables.columns(self)
         return read(tables.checked(self, X, reset=False), factors=factors, **options), Rows()
 

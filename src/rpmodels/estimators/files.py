@@ -14,6 +14,7 @@ from torch import nn
 from rpmodels import errors
 from rpmodels.free_energy import Score
 from rpmodels.learning import Attempt, device_of, dtype_of
+from rpmodels.learning.consumers import HistoryTable
 from rpmodels.model import RPM
 from rpmodels.persistence import Opened, from_plain, open_file, save_file, to_plain
 
@@ -77,7 +78,8 @@ def _remember(estimator: Any, opened: Opened) -> None:
         setattr(estimator, name, from_plain(value, str))
     estimator.restarts_ = [Attempt(**from_plain(each, str)) for each in opened.about["restarts"]]
     estimator.score_ = Score(*from_plain(opened.about["score"], str))
-    estimator.history_ = {name: opened.tensors[HISTORY + name].numpy() for name in opened.about["history"]}
+    history = {name: opened.tensors[HISTORY + name].numpy() for name in opened.about["history"]}
+    estimator.history_ = HistoryTable(history)
 
 
 def _argument(opened: Opened, name: str, value: Any, given: Mapping[str, Any]) -> Any:

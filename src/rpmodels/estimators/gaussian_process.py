@@ -16,7 +16,7 @@ from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
 from rpmodels.families import Family
 from rpmodels.learning import AsGiven, LongStart, RandomStart, Start, Training
 from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
-from rpmodels.observations import Observations, read, recording_on_one_clock
+from rpmodels.observations import Observations, adapters, read, recording_on_one_clock
 from rpmodels.priors import GaussianProcessPrior, InducingPosterior, Prior
 
 RUNG = 100
@@ -24,6 +24,8 @@ RUNG = 100
 LEAD = 0.1
 """Nats a site that the best start must have learnt before the others are dropped: a start with long length scales
 leads before any other has begun to learn, and may be the one that memorises."""
+SAMPLE = 128
+"""Pooled atoms drawn in every training step (docs/results/atoms.md)."""
 ALIGNED_TRIALS = 40
 """As many trials on one grid make a mixture per time good enough (docs/results/atoms.md)."""
 
@@ -155,6 +157,7 @@ class RPGPFA(ContinuousEstimator):
         return self._fit(observations, checkpoint, checkpoint_every)
 
     def _read(self, X: Any, *, overlap: bool = True, **options: Any) -> tuple[Observations, layout.Layout]:
+        X, options["times"] = adapters.to_trials(X, options.get("times"))
         factors = None if isinstance(X, Mapping) else self.factors
         if layout.is_recording(X):
             return self._read_recording(X, factors, overlap, options)
@@ -181,7 +184,9 @@ class RPGPFA(ContinuousEstimator):
             if times.shape != (total,):
                 raise errors.bad_value("times", f"shape ({total},), as the recording", f"shape {times.shape}")
             pieces = [times[start : start + size] for start, size in places]
-            cut["times"] = [piece - piece[0] for piece in pieces]
+            # Rounded: differences of stamps that should be equal differ in their last digits.
+            unit = float(np.median(np.diff(times)))
+            cut["times"] = [np.round((piece - piece[0]) / unit, 6) * unit for piece in pieces]
         if cut.get("presence") is not None:
             cut["presence"] = {n: layout.padded(np.asarray(have), places) for n, have in cut["presence"].items()}
         observations = read(layout.cut(X, places, total), factors=factors, series=True, **cut)
@@ -195,13 +200,13 @@ class RPGPFA(ContinuousEstimator):
     def _atoms(self, observations: Observations) -> AtomPolicy:
         if isinstance(self.atoms, AtomPolicy):
             return self.atoms
-        known: dict[str, type[AtomPolicy]] = {"per_time": PerSite, "pooled": Pooled}
+        known: dict[str, AtomPolicy] = {"per_time": PerSite(), "pooled": Pooled(SAMPLE)}
         if self.atoms == "auto":
             aligned = observations.has_common_times() and bool(observations.exists.all())
-            return PerSite() if aligned and len(observations) >= ALIGNED_TRIALS else Pooled()
+            return known["per_time" if aligned and len(observations) >= ALIGNED_TRIALS else "pooled"]
         if self.atoms not in known:
             raise errors.bad_choice("atoms", ("auto", *known, "an AtomPolicy"), self.atoms)
-        return known[self.atoms]()
+        return known[self.atoms]
 
     def _starts(self) -> Sequence[Start]:
         further = [LongStart() if number % 2 else RandomStart() for number in range(self.n_init - 1)]

@@ -1,7 +1,31 @@
-"""Model choice and tests of what a model has found."""
+"""Model choice, comparisons, and tests of what a model has found."""
 
+from rpmodels.evaluation.comparison import Comparison, compare_baselines
 from rpmodels.evaluation.cross_validation import Choice, CrossValidation, choose, cross_validate
+from rpmodels.evaluation.decoding import Decoder, Decoding, decode
+from rpmodels.evaluation.diagnostics import Diagnosis, Finding, diagnose
 from rpmodels.evaluation.folds import TrialFolds
 from rpmodels.evaluation.shuffle import ShuffleTest, shuffle_test
+from rpmodels.evaluation.stability import Stability, align_latents, align_states, stability
 
-__all__ = ["Choice", "CrossValidation", "ShuffleTest", "TrialFolds", "choose", "cross_validate", "shuffle_test"]
+__all__ = [
+    "Choice",
+    "Comparison",
+    "CrossValidation",
+    "Decoder",
+    "Decoding",
+    "Diagnosis",
+    "Finding",
+    "ShuffleTest",
+    "Stability",
+    "TrialFolds",
+    "align_latents",
+    "align_states",
+    "choose",
+    "compare_baselines",
+    "cross_validate",
+    "decode",
+    "diagnose",
+    "shuffle_test",
+    "stability",
+]

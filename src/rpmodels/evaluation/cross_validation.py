@@ -8,10 +8,11 @@ import numpy as np
 from sklearn.base import clone
 
 from rpmodels import errors
-from rpmodels.estimators import RPMEstimator
+from rpmodels.estimators import RPGPFA, RPMEstimator
 from rpmodels.evaluation.folds import Index, TrialFolds, subset, subset_of_times
 from rpmodels.free_energy import Score
 from rpmodels.learning.parallel import parallel_map
+from rpmodels.observations import adapters
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ def cross_validate(
         n_jobs: folds at once
 
     """
+    X, times = adapters.to_trials(X, times, series=isinstance(estimator, RPGPFA))  # a frame's rows are no trials
     splitter = TrialFolds(cv) if isinstance(cv, int) else cv
     folds = list(splitter.split(X, None, groups))
     options = {"times": times, "presence": presence, "sample_weight": sample_weight}

@@ -141,6 +141,7 @@ def _accuracy_figure(outcomes: Mapping[Row, Sequence[Outcome]], beside_paper: bo
         plots.confusion_matrix(np.array(outcome.extras["confusion"]), panel)
         panel.set_title(title, fontsize="small")
         panel.set_xlabel("predicted digit", fontsize="small")
+        panel.set_ylabel("")
     panels[0].set_ylabel("true digit", fontsize="small")
     return figure
 

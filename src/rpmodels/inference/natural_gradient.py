@@ -2,7 +2,8 @@
 
 At fixed θ the optimum satisfies λ = Σ_j (g_j − ∂⟨log F_j/r⟩/∂μ_q), a fixed point that is iterated with damping
 from the amortised start (conjugate-computation variational inference). An iterate is kept only where it raises
-the free energy of its observation; elsewhere the step is halved, so refinement never lowers it.
+the free energy of its observation; elsewhere the step is halved, so refinement never lowers it. An observation that
+is done stays where it is, and one without a way forward holds up no other: q does not depend on the batch.
 """
 
 import math
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from typing import cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rpmodels import checks, errors
@@ -66,18 +67,24 @@ class NaturalGradient(EStep):
             raise errors.no_start_for_refinement()
         reached = problem.value(posterior)
         rho = torch.full_like(reached, self.rho)
+        moving = torch.ones_like(reached, dtype=torch.bool)
         for _ in range(self.steps):
-            target = problem.target(posterior)
             share = rho[:, None, None]
-            candidate = (1.0 - share) * potentials + share * target
-            there = problem.posterior(candidate)
-            value = torch.full_like(reached, -math.inf) if there is None else problem.value(there)
-            better = value > reached
+            step = (1.0 - share) * potentials + share * problem.target(posterior)
+            candidate = torch.where(moving[:, None, None], step, potentials)
+            there, possible = problem.posterior(candidate), moving
+            if there is None:
+                possible = moving & problem.possible(candidate)
+                candidate = torch.where(possible[:, None, None], candidate, potentials)
+                there = cast(Posterior, problem.posterior(candidate))
+            value = problem.value(there)
+            better = possible & (value > reached)
             done = torch.where(better, value - reached < self.tol, rho < SMALLEST)
             potentials = torch.where(better[:, None, None], candidate, potentials)
             reached = torch.where(better, value, reached)
             rho = torch.where(better, rho, 0.5 * rho)
-            if bool(done.all()):
+            moving = moving & ~done
+            if not bool(moving.any()):
                 break
             posterior = cast(Posterior, problem.posterior(potentials))
         return potentials
@@ -99,10 +106,16 @@ class _Problem:
 
     def posterior(self, potentials: Float[Tensor, "N T D"]) -> Posterior | None:
         """q, or None where the potentials leave the prior no positive precision."""
-        try:
-            return self.prior.condition(potentials, self.sites)
-        except errors.NumericalError:
-            return None
+        return _conditioned(self.prior, potentials, self.sites)
+
+    def possible(self, potentials: Float[Tensor, "N T D"]) -> Bool[Tensor, "N"]:
+        """Which observations' potentials leave the prior a positive precision: each tried alone."""
+        times, exists = self.sites.times, self.sites.exists
+        alone = [
+            _conditioned(self.prior, potentials[n : n + 1], Sites(times[n : n + 1], exists[n : n + 1])) is not None
+            for n in range(len(potentials))
+        ]
+        return torch.tensor(alone, device=potentials.device)
 
     def value(self, posterior: Posterior) -> Float[Tensor, "N"]:
         """F per observation; −∞ where it is not a number."""
@@ -131,3 +144,12 @@ class _Problem:
             expected = self.approximation(family.natural(mean, spread), mixture, {})
             slopes = torch.autograd.grad(factor.masked(expected).sum(), (mean, spread))
         return family.slope(mean.detach(), *slopes)
+
+
+def _conditioned(prior: Prior, potentials: Float[Tensor, "N T D"], sites: Sites) -> Posterior | None:
+    try:
+        posterior = prior.condition(potentials, sites)
+        _ = posterior.kl  # where sites are independent, nothing is factorised before a number is asked for
+    except errors.NumericalError:
+        return None
+    return posterior

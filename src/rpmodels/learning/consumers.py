@@ -1,5 +1,6 @@
 """Small consumers of the loop's state: history, progress, and stopping on a plateau."""
 
+import importlib
 import math
 import time
 from collections import deque
@@ -10,8 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from rpmodels import checks
+from rpmodels import checks, errors
 from rpmodels.learning.loop import GOAL, State
+
+
+class HistoryTable(dict[str, NDArray[Any]]):
+    """The columns of a history by name, one value a step: a dict that prints in a line."""
+
+    def __repr__(self) -> str:
+        values = self.get(GOAL)
+        if values is None or not len(values):
+            return "history of no steps"
+        names = ", ".join(name for name in self if name != "step")
+        steps = f"{len(values)} step{'s' * (len(values) != 1)}"
+        return f"history of {steps}: free energy {values[0]:.4g} to {values[-1]:.4g} nats per observation ({names})"
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with a column for every term, by step."""
+        try:
+            pandas: Any = importlib.import_module("pandas")
+        except ImportError as failure:
+            raise errors.needs_package("to_pandas", "pandas", "pip install pandas") from failure
+        return pandas.DataFrame(dict(self)).set_index("step")
 
 
 class History:
@@ -35,10 +56,10 @@ class History:
         """Whether any step at all went well."""
         return any(math.isfinite(row[GOAL]) for row in self._rows)
 
-    def table(self) -> dict[str, NDArray[Any]]:
+    def table(self) -> HistoryTable:
         """Columns by name."""
         names = self._rows[0] if self._rows else {}
-        return {name: np.array([row[name] for row in self._rows]) for name in names}
+        return HistoryTable({name: np.array([row[name] for row in self._rows]) for name in names})
 
     def restore(self, table: Mapping[str, Any]) -> None:
         """The rows of a table."""

@@ -1,11 +1,13 @@
 """AtomPolicy: whose atoms a mixture is made of. The own atom is always among them."""
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from rpmodels import checks
 from rpmodels.carriers import Factor
 from rpmodels.families import Family
 from rpmodels.mixtures.mixture import AtomMixture
@@ -29,6 +31,16 @@ class AtomPolicy(ABC):
     ) -> AtomMixture:
         """The mixture over these observations, weighted."""
 
+    def for_a_step(
+        self,
+        family: Family,
+        reference: Float[Tensor, "#S D"],
+        factor: Factor,
+        weights: Float[Tensor, "N"],
+    ) -> AtomMixture:
+        """The mixture that a training step sees: all of it, unless a policy draws some."""
+        return self.collect(family, reference, factor, weights)
+
 
 class PerSite(AtomPolicy):
     """One mixture for every site, its atoms the observations at that site (A20; the paper's choice)."""
@@ -51,7 +63,14 @@ class PerSite(AtomPolicy):
 
 
 class Pooled(AtomPolicy):
-    """One mixture for all sites, its atoms every observation at every site: for few trials or unequal lengths."""
+    """One mixture for all sites, its atoms every observation at every site: for few trials or unequal lengths.
+
+    Sites times atoms grow with the square of the data. `sample` draws so many atoms anew in every training step, and
+    every site has its own atom beside them; scores and posteriors are always those of the whole mixture.
+    """
+
+    def __init__(self, sample: int | None = None) -> None:
+        self.sample = None if sample is None else checks.integer("sample", sample, 1)
 
     @property
     def shared(self) -> bool:
@@ -70,6 +89,22 @@ class Pooled(AtomPolicy):
         return AtomMixture(
             family, reference, self.shared, g=factor.g.flatten(0, 1)[None], log_count=log_count.reshape(1, -1)
         )
+
+    def for_a_step(
+        self,
+        family: Family,
+        reference: Float[Tensor, "#S D"],
+        factor: Factor,
+        weights: Float[Tensor, "N"],
+    ) -> AtomMixture:
+        """Some atoms, and each site's own."""
+        whole = self.collect(family, reference, factor, weights)
+        real = torch.isfinite(whole.log_count[0]).nonzero()[:, 0]
+        if self.sample is None or len(real) <= self.sample:
+            return whole
+        drawn = real[torch.randperm(len(real))[: self.sample].to(real.device)]
+        some = replace(whole, g=whole.g[:, drawn], log_count=whole.log_count[:, drawn])
+        return some.with_own(factor, reference)
 
 
 def _log_count(factor: Factor, weights: Float[Tensor, "N"]) -> Float[Tensor, "N T"]:

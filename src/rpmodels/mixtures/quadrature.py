@@ -1,8 +1,9 @@
 """⟨log F_j⟩ by numerical integration: exact for all purposes when K ≤ 3, and the oracle of the others.
 
-K = 1: one grid of z shared by all trials and sites, log F/r computed once per atom and grid point (trapezoid,
-spacing below the smallest sd of the posteriors, and half of that of the atoms). K = 2, 3: Gauss–Hermite nodes
-around each posterior.
+K = 1: grids of z shared by trials and sites, log F/r computed once per atom and grid point (trapezoid, spacing below
+the sd of the posterior, and half of that of the sharpest atom). They are lattices around zero whose steps are powers of
+two, and a posterior sees only the points near it: its number does not depend on what else is in the batch.
+K = 2, 3: Gauss–Hermite nodes around each posterior.
 """
 
 import math
@@ -21,8 +22,11 @@ from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind
 from rpmodels.mixtures.mixture import AtomMixture, Mixture
 
 REACH = 6.5
-"""How many posterior sds the grid goes beyond the outermost mean."""
+"""How many of its sds around its mean a posterior sees of the grid."""
 LARGEST_GRID = 4096
+"""Points for one posterior."""
+LOST = (math.inf, math.inf)
+"""The place of a posterior that is not a number."""
 
 
 class GaussHermite(ExpectedLogMixture):
@@ -59,7 +63,7 @@ class GaussHermite(ExpectedLogMixture):
 
 
 class SharedGrid(ExpectedLogMixture):
-    """One z-grid for all trials (K = 1): cost linear in trials and in atoms instead of their product."""
+    """z-grids that trials share (K = 1): cost linear in trials and in atoms instead of their product."""
 
     def __init__(self, spacing: float = 0.7) -> None:
         self.spacing = checks.number("spacing", spacing, above=0.0)
@@ -84,35 +88,54 @@ class SharedGrid(ExpectedLogMixture):
         """Σ_g q(z_g) log F/r(z_g) / Σ_g q(z_g)."""
         assert isinstance(mixture, AtomMixture)
         family = cast(Continuous, mixture.family)
-        m = family.moments(eta_q)[0]
-        v = family.covariance(eta_q)[..., 0, :]
-        z = self._grid(m.detach(), v.detach(), _sharpest(mixture.detached()))
-        ratio = mixture.log_ratio(mixture.family.statistic(z[None, None, :, None]))
-        weights = torch.softmax(-0.5 * (z - m).square() / v, -1)
-        return (weights * ratio).sum(-1)
+        m = family.moments(eta_q)[0][..., 0]
+        v = family.covariance(eta_q)[..., 0, 0]
+        level, cell = self._places(m.detach(), v.detach().sqrt(), _sharpest(mixture.detached()))
+        result = torch.full_like(m, torch.nan)  # where a posterior is not a number: the loop's rescue is for this
+        # Pairs by way of the set: torch.unique is slow over rows.
+        for place in sorted({*zip(level.flatten().tolist(), cell.flatten().tolist(), strict=True)} - {LOST}):
+            here = (level == place[0]) & (cell == place[1])
+            z = self._lattice(m[here].detach(), v[here].detach().sqrt(), int(place[0]))
+            # Those who are elsewhere take part as anyone who is here: all sites in one product, no gathering.
+            mean = torch.where(here, m, m[here][0].detach())[..., None]
+            variance = torch.where(here, v, v[here][0].detach())[..., None]
+            squared = (z - mean).square() / variance
+            weights = torch.softmax(torch.where(squared <= REACH**2, -0.5 * squared, -torch.inf), -1)
+            ratio = mixture.log_ratio(mixture.family.statistic(z[None, None, :, None]))
+            result = torch.where(here, (weights * ratio).sum(-1), result)
+        return result
 
-    def _grid(self, m: Float[Tensor, "N T 1"], v: Float[Tensor, "N T 1"], sharpest: float) -> Float[Tensor, "G"]:
-        sd = v.sqrt()
-        low, high = float((m - REACH * sd).min()), float((m + REACH * sd).max())
-        step = self.spacing * min(float(sd.min()), 0.5 * sharpest)
-        if not math.isfinite(low + high + step):
-            return m.new_full((1,), torch.nan)  # the loop's rescue is for this
-        points = math.ceil((high - low) / step) + 1
-        if points > LARGEST_GRID:
-            warnings.warn(errors.grid_too_fine(points, LARGEST_GRID), stacklevel=2)
-            points = LARGEST_GRID
-        return torch.linspace(low, high, points, dtype=m.dtype, device=m.device)
+    def _places(
+        self, m: Float[Tensor, "N T"], sd: Float[Tensor, "N T"], sharpest: Float[Tensor, "#N #T"]
+    ) -> tuple[Float[Tensor, "N T"], Float[Tensor, "N T"]]:
+        """The lattice of every posterior, as log₂(step/spacing), and the part of it: grids stay small in either."""
+        wanted = torch.minimum(sd, 0.5 * sharpest)
+        points = 2.0 * REACH * sd / (self.spacing * wanted)
+        most = float(torch.nan_to_num(points, nan=0.0, posinf=0.0).max())
+        if most > LARGEST_GRID:
+            warnings.warn(errors.grid_too_fine(math.ceil(most), LARGEST_GRID), stacklevel=3)
+        step = wanted * (points / LARGEST_GRID).clamp_min(1.0)
+        # A little above: the sds of priors are powers of two, and rounding shall not choose between two lattices.
+        level = torch.floor(torch.log2(step) + 0.01)
+        cell = torch.round(m / (self.spacing * torch.exp2(level) * LARGEST_GRID))
+        lost = ~torch.isfinite(level + cell)
+        return level.masked_fill(lost, LOST[0]), cell.masked_fill(lost, LOST[1])
+
+    def _lattice(self, m: Float[Tensor, "n"], sd: Float[Tensor, "n"], level: int) -> Float[Tensor, "G"]:
+        step = self.spacing * 2.0**level
+        low, high = float((m - REACH * sd).min()) / step, float((m + REACH * sd).max()) / step
+        return (torch.arange(math.floor(low), math.ceil(high) + 1, dtype=torch.float64) * step).to(m)
 
 
-def _sharpest(mixture: AtomMixture) -> float:
+def _sharpest(mixture: AtomMixture) -> Float[Tensor, "n s"]:
     """The smallest sd of any atom that counts: log F has features of this size, and kinks where two atoms meet."""
     family = cast(Continuous, mixture.family)
     variance = family.covariance(mixture.reference[:, None] + mixture.g)[..., 0, 0]
-    smallest = float(torch.where(torch.isfinite(mixture.log_count), variance, torch.inf).min())
+    smallest = torch.where(torch.isfinite(mixture.log_count), variance, torch.inf).amin(-1)[None]
     if mixture.own is not None:
         own = family.covariance(mixture.reference + mixture.own.g)[..., 0, 0]
-        smallest = min(smallest, float(torch.where(mixture.own.present, own, torch.inf).min()))
-    return math.sqrt(smallest)
+        smallest = torch.minimum(smallest, torch.where(mixture.own.present, own, torch.inf))
+    return smallest.sqrt()
 
 
 def quadrature(latents: int) -> ExpectedLogMixture:

@@ -1,5 +1,6 @@
 """What the user handed in, checked once: named factors, trials, times, presence, weights."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -131,3 +132,18 @@ class Observations:
         for name, have in weighted.items():
             if not bool((have & (together >= 2)).any()):
                 raise errors.never_overlaps(name, [other for other in counts if other != name])
+        groups = _tied(weighted)
+        if len(groups) > 1:
+            warnings.warn(errors.untied_sessions(groups), stacklevel=2)
+
+
+def _tied(present: Mapping[str, NDArray[np.bool_]]) -> list[list[str]]:
+    """Groups of factors that are seen together in some trial, directly or through others."""
+    groups: list[tuple[list[str], NDArray[np.bool_]]] = []
+    for name, have in present.items():
+        trials = have.any(1)
+        touching = [group for group in groups if bool((group[1] & trials).any())]
+        groups = [group for group in groups if not bool((group[1] & trials).any())]
+        names = [each for group, _ in touching for each in group]
+        groups.append(([*names, name], np.any([trials, *(each for _, each in touching)], axis=0)))
+    return [names for names, _ in groups]

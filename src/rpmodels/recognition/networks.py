@@ -69,15 +69,23 @@ class ConvolutionalNetwork(nn.Module):
 
 
 class LookupTable(nn.Embedding):
-    """One row of raw numbers per label: the network of a factor whose observations are categories."""
+    """One row of raw numbers per label: the network of a factor whose observations are categories.
 
-    def __init__(self, n_labels: int, n_out: int) -> None:
+    Adam moves a number by about the learning rate a step, and unlike those of a network the numbers of a table do not
+    multiply each other: `gain` times the weights lets a table keep up with the networks beside it.
+    """
+
+    def __init__(self, n_labels: int, n_out: int, gain: float = 1.0) -> None:
+        self.n_labels, self.n_out, self.gain = n_labels, n_out, gain
         super().__init__(n_labels, n_out)
-        self.n_labels, self.n_out = n_labels, n_out
+
+    def reset_parameters(self) -> None:
+        """Rows of standard normal numbers."""
+        nn.init.normal_(self.weight, std=1.0 / self.gain)
 
     def forward(self, x: Int[Tensor, "n"]) -> Float[Tensor, "n out"]:
         """The rows of n labels."""
-        return super().forward(x)
+        return self.gain * super().forward(x)
 
 
 class ConstantPrecision(nn.Module):

@@ -1,0 +1,66 @@
+"""What a fitted estimator says of itself, under scikit-learn's line of its arguments."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from rpmodels.observations import FactorSpec
+
+MOST_FACTORS = 6
+MOVE = " + move"
+"""How the kind of a start ends that a move made out of another one."""
+
+
+def text(estimator: Any, longest: int) -> str:
+    """scikit-learn's representation, and a line about the fit where there was one."""
+    usual = _usual(estimator, longest)
+    return f"{usual}\n{fitted(estimator)}" if hasattr(estimator, "score_") else usual
+
+
+def fitted(estimator: Any) -> str:
+    """Score with its ceiling, steps, starts, why training stopped, and what it was fitted to."""
+    score = estimator.score_
+    label = f", {score.label} score" if score.label else ""
+    parts = [
+        f"fitted: {float(score):.4g} nats above independence per observation{label} (ceiling {score.ceiling:.4g})",
+        f"{estimator.n_iter_} steps",
+        starts(estimator.restarts_),
+        f"stopped: {estimator.stop_reason_}",
+    ]
+    return f"{', '.join(parts)}; {factors(estimator.model_.specs)}"
+
+
+def starts(attempts: Sequence[Any]) -> str:
+    """How many there were, and how far apart when they were first compared."""
+    first = [each for each in attempts if not each.again and not each.kind.endswith(MOVE)]
+    count = f"{len(first)} start{'s' * (len(first) != 1)}"
+    values = np.array([each.free_energies[0] for each in first if each.free_energies])
+    finite = values[np.isfinite(values)]
+    return count if len(finite) < 2 else f"{count} (spread {np.ptp(finite):.2g} when first compared)"
+
+
+def factors(specs: dict[str, FactorSpec]) -> str:
+    """Names with the shape of an observation, or the number of its labels."""
+    shapes = [
+        f"{name} {spec.event_shape}" if spec.vocabulary is None else f"{name} ({len(spec.vocabulary)} labels)"
+        for name, spec in specs.items()
+    ]
+    more = len(shapes) - MOST_FACTORS
+    shown = shapes if more <= 0 else [*shapes[:MOST_FACTORS], f"and {more} more"]
+    return f"factor{'s' * (len(shapes) != 1)} {', '.join(shown)}"
+
+
+def _usual(estimator: Any, longest: int) -> str:
+    """scikit-learn's own text. It breaks lines only for classes that have its __repr__, so a twin has it."""
+    twin = object.__new__(_twin(estimator.__class__))
+    vars(twin).update(estimator.get_params(deep=False))
+    return str(BaseEstimator.__repr__(twin, longest))
+
+
+@cache
+def _twin(kind: Any) -> Any:
+    """A class of the same name and arguments, with nothing of ours."""
+    return type(kind.__name__, (BaseEstimator,), {"__init__": kind.__init__})

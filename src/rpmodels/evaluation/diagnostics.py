@@ -1,0 +1,210 @@
+"""What a fitted model says about itself and about new data, in sentences."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from rpmodels.estimators import RPMEstimator
+from rpmodels.families import Continuous, FiniteSupport
+from rpmodels.free_energy import Score
+from rpmodels.mixtures.mixture import log_probabilities
+from rpmodels.model import RPM, Inferred
+from rpmodels.observations import Observations
+
+AT_CEILING = 0.98
+NOTHING = 1e-3
+"""Nats a site."""
+DEAD = 0.95
+"""Posterior over prior variance, on average, of a latent that no observation informs."""
+FAR = 4.0
+"""Times the prior's second moment: latents of data unlike those of the fit."""
+SILENT = 0.01
+"""Nats that a factor adds to its reference."""
+ODD_MIXTURE = 0.5
+"""KL(F_j‖p) in nats: in the model itself F_j is the prior."""
+CLIPPED = 0.01
+RARE = 0.1
+"""Of the share 1/K that a state has when all are used alike."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to know: a name for programs, a sentence for people."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All that was found; empty when nothing is amiss."""
+
+    findings: tuple[Finding, ...]
+
+    def __contains__(self, name: object) -> bool:
+        return any(finding.name == name for finding in self.findings)
+
+    def __repr__(self) -> str:
+        if not self.findings:
+            return "nothing amiss"
+        return "\n".join(f"{finding.name}: {finding.text}" for finding in self.findings)
+
+
+def diagnose(model: RPMEstimator, X: Any, **options: Any) -> Diagnosis:
+    """Look at a fitted model on data, new or those of the fit: dead latents, silent factors, misfit, data far away.
+
+    Args:
+        model: fitted
+        X: as `score` takes it
+        options: as in `score` (times, presence)
+
+    """
+    observations = model.read(X, **options)
+    rpm = model.model_
+    batches = list(rpm.infer(observations))
+    found = [*_of_score(model.score_, observations), *_of_scaling(rpm), *_of_mixtures(rpm)]
+    for check in (_of_latents, _of_states, _of_factors, _of_sites):
+        found += check(rpm, batches)
+    return Diagnosis(tuple(found))
+
+
+def _of_score(score: Score, observations: Observations) -> list[Finding]:
+    sites = max(1.0, float(observations.exists.sum(1).mean()))
+    if score < NOTHING * sites:
+        return [Finding("learnt nothing", f"the training score is {float(score):.4f} nats above independence.")]
+    if score > AT_CEILING * score.ceiling > 0:
+        text = (
+            f"the training score {float(score):.3f} is at its ceiling {score.ceiling:.3f}: other partitions do as well."
+        )
+        return [Finding("at the ceiling", text)]
+    return []
+
+
+def _of_scaling(rpm: RPM) -> list[Finding]:
+    shares = {name: each.scaling.clipped / max(1, each.scaling.seen) for name, each in rpm.recognisers()}
+    return [
+        Finding("clipped", f"{share:.1%} of the training values of factor '{name}' were clipped: look for outliers.")
+        for name, share in shares.items()
+        if share > CLIPPED
+    ]
+
+
+def _of_latents(rpm: RPM, batches: list[Inferred]) -> list[Finding]:
+    """Latents that nothing informs, and latents far outside the prior."""
+    family = rpm.prior.family
+    if not isinstance(family, Continuous):
+        return []
+    with torch.no_grad():
+        rows = [_moments(rpm, family, each) for each in batches]
+    mean, variance, before_mean, before = (torch.cat(each) for each in zip(*rows, strict=True))
+    if not len(mean):
+        return []
+    ratio = (variance / before).mean(0)
+    found = [
+        Finding("dead latent", f"latent {k} keeps {share:.0%} of its prior variance: use fewer latents.")
+        for k, share in enumerate(ratio.tolist())
+        if share > DEAD
+    ]
+    second = ((mean - before_mean).square() / before).mean(0)
+    found += [
+        Finding(
+            "far from the prior",
+            f"the posterior means of latent {k} spread {times:.1f} times as much as the prior: "
+            "these data are unlike those of the fit, or have outliers.",
+        )
+        for k, times in enumerate(second.tolist())
+        if times > FAR
+    ]
+    return found
+
+
+def _moments(rpm: RPM, family: Continuous, each: Inferred) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Means and variances a posteriori and a priori, one row for every site that exists."""
+    exists = each.batch.sites.exists
+    before = _mean_and_variance(family, rpm.prior.reference(each.batch.sites, rpm.atoms.shared))
+    after = _mean_and_variance(family, each.posterior.eta)
+    wide = (value.expand(*exists.shape, -1) for value in before)
+    rows = [value[exists] for value in (*after, *wide)]
+    return rows[0], rows[1], rows[2], rows[3]
+
+
+def _mean_and_variance(family: Continuous, eta: Tensor) -> tuple[Tensor, Tensor]:
+    """Of every latent by itself."""
+    return family.moments(eta)[0], family.covariance(eta).diagonal(dim1=-2, dim2=-1)
+
+
+def _of_states(rpm: RPM, batches: list[Inferred]) -> list[Finding]:
+    family = rpm.prior.family
+    if not isinstance(family, FiniteSupport):
+        return []
+    shares = torch.cat(
+        [log_probabilities(rpm.prior.family, each.posterior.eta).exp().flatten(0, 1) for each in batches]
+    )
+    rare = (shares.mean(0) < RARE / family.n_states).nonzero()[:, 0].tolist()
+    return (
+        [Finding("empty states", f"states {rare} are hardly used: {family.n_states} may be too many.")] if rare else []
+    )
+
+
+def _of_factors(rpm: RPM, batches: list[Inferred]) -> list[Finding]:
+    """Factors that say nothing beyond their reference."""
+    found = []
+    for name, recogniser in rpm.recognisers():
+        family = recogniser.family
+        said = []
+        for each in batches:
+            reference = rpm.references(each.batch.sites)[name].detach()
+            here = each.factors[name].present
+            said.append(family.kl(reference + each.factors[name].g, reference).expand(here.shape)[here])
+        told = torch.cat(said)
+        if len(told) and float(told.mean()) < SILENT:
+            text = (
+                f"factor '{name}' says next to nothing ({float(told.mean()):.4f} nats): it shares nothing, or is noise."
+            )
+            found.append(Finding("silent factor", text))
+    return found
+
+
+def _of_mixtures(rpm: RPM) -> list[Finding]:
+    """F_j far from the prior: the model does not fit (in the model itself they are equal)."""
+    distances = {name: mixture_distance(rpm, name) for name in rpm.names}
+    return [
+        Finding("misfit", f"F of factor '{name}' is {far:.2f} nats from the prior (see plots.mixture_against_prior).")
+        for name, far in distances.items()
+        if far > ODD_MIXTURE
+    ]
+
+
+def mixture_distance(rpm: RPM, name: str) -> float:
+    """KL(F_j‖p) averaged over sites; for continuous latents that of the normal with the moments of F_j."""
+    atoms, family = rpm.fitted.atoms(name), dict(rpm.recognisers())[name].family
+    eta = atoms.reference[:, None] + atoms.g
+    weights = torch.softmax(atoms.log_count, -1)[..., None]
+    if isinstance(family, FiniteSupport):
+        share = (weights * family.log_probabilities(eta).exp()).sum(1)
+        goal = family.log_probabilities(atoms.reference)
+        return float((share * (share.clamp_min(1e-30).log() - goal)).sum(-1).mean())
+    mean, variance = _mean_and_variance(cast(Continuous, family), eta)
+    centre, prior = _mean_and_variance(cast(Continuous, family), atoms.reference)
+    first = (weights * mean).sum(1)
+    ratio = ((weights * (variance + mean.square())).sum(1) - first.square()).clamp_min(1e-12) / prior
+    return float(0.5 * (ratio + (first - centre).square() / prior - 1.0 - ratio.log()).sum(-1).mean())
+
+
+def _of_sites(rpm: RPM, batches: list[Inferred]) -> list[Finding]:
+    """Sites at which no training observation was: they score 0 and rest on their neighbours."""
+    if rpm.atoms.shared:
+        return []
+    seen = {name: len(rpm.fitted.atoms(name).g) for name in rpm.names}
+    longest = max(int(each.batch.sites.exists.any(0).sum()) for each in batches) if batches else 0
+    return [
+        Finding(
+            "sites without atoms",
+            f"factor '{name}' was fitted to {count} sites, these data have {longest}: the "
+            "further ones contribute nothing. Fit with atoms='pooled'.",
+        )
+        for name, count in seen.items()
+        if longest > count
+    ]

@@ -1,0 +1,165 @@
+"""Numbers that plots need of a fitted estimator, as numpy: marginals of its prior, its mixtures and its factors.
+
+Everything is asked of the estimator that was handed in; nothing of the models is imported here.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rpmodels import errors
+
+BLOCK = 10_000
+"""Atoms whose densities are summed at once."""
+FINEST = 5_000
+"""Points of a grid, at most."""
+
+
+@dataclass(frozen=True)
+class Normals:
+    """A mixture of normals in one dimension."""
+
+    mean: NDArray[np.float64]
+    sd: NDArray[np.float64]
+    weight: NDArray[np.float64]
+
+    def density(self, grid: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Σ_m w_m N(grid; mean_m, sd_m²)."""
+        total = np.zeros(len(grid))
+        for start in range(0, len(self.mean), BLOCK):
+            m, s, w = (each[start : start + BLOCK] for each in (self.mean, self.sd, self.weight))
+            total += np.exp(-0.5 * ((grid[:, None] - m) / s) ** 2) @ (w / (s * np.sqrt(2 * np.pi)))
+        return total
+
+
+def grid_over(*mixtures: Normals) -> NDArray[np.float64]:
+    """Points that leave out next to nothing of any mixture, and nothing between them of the narrowest normal."""
+    low = min(float((each.mean - 5 * each.sd).min()) for each in mixtures)
+    high = max(float((each.mean + 5 * each.sd).max()) for each in mixtures)
+    narrowest = min(float(each.sd.min()) for each in mixtures)
+    return np.linspace(low, high, int(np.clip(2 * (high - low) / narrowest, 400, FINEST)))
+
+
+def is_discrete(model: Any) -> bool:
+    """Whether the latent has states."""
+    return hasattr(model.model_.prior.family, "log_probabilities")
+
+
+# ---- F_j and the prior -------------------------------------------------------------------------
+
+
+def mixture_of_normals(model: Any, factor: str, latent: int, site: int | None) -> Normals:
+    """F_j marginalised to one latent, at one site or averaged over all."""
+    eta, weight = _atoms(model, factor, site)
+    family = model.model_.fitted.atoms(factor).family
+    return _normals(family, eta, weight, position(model, factor, latent))
+
+
+def mixture_of_states(model: Any, factor: str, site: int | None) -> NDArray[np.float64]:
+    """F_j(k)."""
+    eta, weight = _atoms(model, factor, site)
+    return np.asarray(weight @ _numpy(model.model_.prior.family.mean(eta)))
+
+
+def prior_normals(model: Any, latent: int, site: int | None) -> Normals:
+    """The prior's marginal of one latent, at one site or averaged over those of the longest training trial."""
+    fitted = model.model_
+    eta = fitted.prior.reference(_sites(model), False)
+    eta = eta if site is None or len(eta) == 1 else eta[site : site + 1]
+    return _normals(fitted.prior.family, eta, np.full(len(eta), 1 / len(eta)), latent)
+
+
+def prior_states(model: Any) -> NDArray[np.float64]:
+    """π."""
+    return np.asarray(model.prior_, np.float64)
+
+
+def position(model: Any, factor: str, latent: int) -> int:
+    """Where a latent stands among those that a factor speaks of."""
+    targets = model.model_.targets.get(factor, tuple(range(model.model_.prior.family.latents)))
+    if latent not in targets:
+        raise errors.bad_value("latent", f"one of those that factor '{factor}' speaks of, {tuple(targets)}", latent)
+    return int(targets.index(latent))
+
+
+def _atoms(model: Any, factor: str, site: int | None) -> tuple[Any, NDArray[np.float64]]:
+    """Natural parameters of the atoms that have any weight, and weights that sum to one."""
+    atoms = model.model_.fitted.atoms(factor)
+    log_count = _numpy(atoms.log_count)  # (S, A), S = 1 when one mixture serves all sites
+    if site is not None:
+        _check_site(model, site)
+    rows = [0 if len(log_count) == 1 else site] if site is not None else list(range(len(log_count)))
+    count = np.exp(log_count[rows])
+    have = count.sum(1) > 0
+    if not have.any():
+        raise errors.bad_value("site", f"one where training saw factor '{factor}'", site)
+    weight = count[have] / count[have].sum(1, keepdims=True) / have.sum()
+    eta = (atoms.reference[:, None] + atoms.g)[np.array(rows)[have].tolist()]
+    return eta[weight > 0], weight[weight > 0]
+
+
+def _check_site(model: Any, site: int) -> None:
+    sites = model.model_.times.values.shape[1]
+    if not 0 <= site < sites:
+        raise errors.bad_value("site", f"None, or one from 0 to {sites - 1}", site)
+
+
+def _sites(model: Any) -> Any:
+    """The sites of the longest training trial, by way of an observation that is read only for where it is."""
+    fitted = model.model_
+    times = fitted.times.values.cpu().numpy()
+    name, spec = next(iter(fitted.specs.items()))
+    blank: Any = 0.0 if spec.vocabulary is None else spec.vocabulary[0]
+    if not fitted.prior.couples_sites:
+        return model.read({name: np.full((1, *spec.event_shape), blank)}).sites(fitted.device)
+    trial = np.full((times.shape[1], *spec.event_shape), blank)
+    return model.read({name: [trial]}, times=list(times)).sites(fitted.device)
+
+
+# ---- one observation ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What every factor says of one observation, and what they say together: (T, D) natural parameters each."""
+
+    times: NDArray[np.float64]
+    factors: dict[str, Any]
+    """Only those that are present somewhere."""
+    present: dict[str, NDArray[np.bool_]]
+    posterior: Any
+
+
+def one_observation(model: Any, X: Any, observation: int, options: dict[str, Any]) -> Seen:
+    """Read the data, and infer one of them."""
+    fitted = model.model_
+    every = model.read(X, **options)
+    if not 0 <= observation < len(every):
+        raise errors.bad_value("observation", f"one from 0 to {len(every) - 1}", observation)
+    one = every.subset(np.array([observation]))
+    (inferred,) = fitted.infer(one)
+    references = fitted.references(inferred.batch.sites)
+    exists = inferred.batch.sites.exists[0]
+    present = {name: each.present[0][exists].cpu().numpy() for name, each in inferred.factors.items()}
+    present = {name: have for name, have in present.items() if have.any()}
+    factors = {name: (references[name] + inferred.factors[name].g[0])[exists] for name in present}
+    times = _numpy(inferred.batch.sites.times[0][exists])
+    return Seen(times, factors, present, inferred.posterior.eta[0][exists])
+
+
+def moments(family: Any, eta: Any, latent: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and sd of one latent."""
+    mean = _numpy(family.moments(eta)[0])[..., latent]
+    covariance = _numpy(family.covariance(eta))
+    return mean, np.sqrt(covariance[..., latent, latent])
+
+
+def _normals(family: Any, eta: Any, weight: NDArray[np.float64], latent: int) -> Normals:
+    mean, sd = moments(family, eta, latent)
+    return Normals(mean, sd, weight)
+
+
+def _numpy(tensor: Any) -> NDArray[np.float64]:
+    return np.asarray(tensor.detach().double().cpu().numpy())
