@@ -23,6 +23,7 @@ import torch
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import LogLocator
 
 import rpmodels as rp
 from rpmodels.learning import Run, Training
@@ -200,6 +201,8 @@ def plot(results: dict[str, Any], path: Path) -> None:
     )
     for ax in axes:
         ax.minorticks_off()
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.yaxis.set_major_formatter("{x:g}")
         ax.set_xticks(ax.lines[0].get_xdata(), [f"{x:g}" for x in ax.lines[0].get_xdata()])
     axes[0].legend(frameon=False, fontsize="small")
     figure.savefig(path, dpi=120)

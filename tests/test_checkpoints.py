@@ -29,7 +29,7 @@ def clusters(n=60, seed=0):
 
 
 def series(seed=0):
-    return rp.datasets.plain_ball(n_trials=8, n_times=12, random_state=seed).x
+    return rp.datasets.plain_ball(n_trials=6, n_times=8, random_state=seed).x
 
 
 def categorical(**options):
@@ -37,13 +37,13 @@ def categorical(**options):
 
 
 def gpfa(**options):
-    return rp.RPGPFA(**{"max_iter": 120, "n_inducing": 5, "n_init": 2, "retries": 0, "random_state": 0} | options)
+    return rp.RPGPFA(**{"max_iter": 120, "n_inducing": 4, "n_init": 2, "retries": 0, "random_state": 0} | options)
 
 
 MODELS = {
     "categorical, minibatches": (categorical, clusters),
     "categorical, held out": (lambda: categorical(validation_fraction=0.2, patience=30), clusters),
-    "categorical, plateau": (lambda: categorical(tol=1e-2, patience=20, max_iter=200), clusters),
+    "categorical, plateau": (lambda: categorical(tol=1e-1, patience=10, max_iter=100), clusters),
     "gpfa": (gpfa, series),
     "gpfa, free and by turns": (lambda: gpfa(e_step="free", alternate=10, max_iter=60), series),
     "own optimiser": (lambda: gpfa(optimiser=lambda p: torch.optim.SGD(p, lr=1e-3, momentum=0.9), max_iter=60), series),
@@ -90,7 +90,7 @@ def test_a_fit_killed_at_any_checkpoint_ends_at_the_same_numbers(name, tmp_path,
         patch.setattr(checkpoints_module, "save_state", lambda path, state: (written.append(path), save(path, state)))
         same(make().fit(data(), checkpoint=tmp_path / "whole", checkpoint_every=0.0), whole)
     assert len(written) > 5
-    for saves in np.unique(np.linspace(1, len(written) - 1, 3).astype(int)):
+    for saves in np.unique([2, len(written) - 2]):
         folder = tmp_path / str(saves)
         with monkeypatch.context() as patch:
             killed_after(saves, patch)

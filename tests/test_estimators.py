@@ -85,9 +85,9 @@ def test_a_table_with_columns_grid_search_and_cross_validation():
     X, _ = data()
     table = np.concatenate(list(X.values()), 1)
     model = rp.RPCategorical(3, factors={"left": range(4), "right": range(4, 8)}, **FAST)
-    scores = cross_val_score(model, table, cv=3)
+    scores = cross_val_score(model, table, cv=2)
     assert (scores > 0.7).all()
-    search = GridSearchCV(model, {"n_states": [2, 3]}, cv=3).fit(table)
+    search = GridSearchCV(model, {"n_states": [2, 3]}, cv=2).fit(table)
     assert search.best_params_ == {"n_states": 3}
 
 

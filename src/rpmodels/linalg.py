@@ -32,9 +32,10 @@ def cholesky(matrix: Float[Tensor, "*b n n"], what: str) -> Float[Tensor, "*b n 
         return factor
     scale = matrix.diagonal(dim1=-2, dim2=-1).mean(-1).clamp_min(torch.finfo(matrix.dtype).tiny)
     eye = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+    bad = (info != 0).to(matrix.dtype)  # the others stay as they are, whatever is in the batch with them
     for attempt in range(_ATTEMPTS):
         added = jitter(matrix.dtype) * 10.0**attempt
-        factor, info = torch.linalg.cholesky_ex(matrix + added * scale[..., None, None] * eye)
+        factor, info = torch.linalg.cholesky_ex(matrix + (added * bad * scale)[..., None, None] * eye)
         if not bool(info.any()):
             return factor
     raise errors.not_positive_definite(what, int((info != 0).sum()), info.numel(), added)

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
 from scipy.optimize import minimize_scalar
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import FactorAnalysis
 
-from rpmodels import checks, errors
+from rpmodels import checks, errors, linalg
 from rpmodels.observations import Observations, read
 from rpmodels.seeding import spawn
 
@@ -113,20 +114,20 @@ class GPFA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         size = latents * times
         roots = np.zeros((latents, times, latents, times))
         for k, scale in enumerate(self.time_scales_):
-            roots[k, :, k] = np.linalg.cholesky(kernel(times, scale))
+            roots[k, :, k] = _root(kernel(times, scale))
         root = roots.reshape(size, size)
         weighted = self.loadings_ / self.noise_[:, None]
         # What one bin says, CᵀR⁻¹C, at the bins that are there.
         says = np.einsum("kl,st,t->kslt", self.loadings_.T @ weighted, np.eye(times), group.present.astype(float))
-        inside = cho_factor(np.eye(size) + root.T @ says.reshape(size, size) @ root, lower=True)
-        half = solve_triangular(inside[0], root.T, lower=True)
+        inside = _root(np.eye(size) + root.T @ says.reshape(size, size) @ root)
+        half = solve_triangular(inside, root.T, lower=True)
         covariance = half.T @ half
         residual = (group.x - self.offset_) * group.present[:, None]
         shift = np.moveaxis(residual @ weighted, -1, 1).reshape(len(residual), size)
         mean = shift @ covariance
         bins = int(group.present.sum())
         constant = bins * (np.log(self.noise_).sum() + len(self.noise_) * np.log(2.0 * np.pi))
-        log_det = 2.0 * np.log(np.diag(inside[0])).sum()
+        log_det = 2.0 * np.log(np.diag(inside)).sum()
         fit = np.square(residual / np.sqrt(self.noise_)).sum() - np.einsum("ns,ns->", mean, shift)
         log_likelihood = -0.5 * (len(residual) * (constant + log_det) + fit)
         return _Posterior(
@@ -188,6 +189,11 @@ def kernel(times: int, scale: float) -> Array:
     return np.asarray(smooth + NOISE * np.eye(times))
 
 
+def _root(matrix: Array) -> Array:
+    """Lower L with LLᵀ = matrix."""
+    return np.asarray(linalg.cholesky(torch.as_tensor(matrix), "a covariance of linear GPFA").numpy())
+
+
 def _groups(X: Any, fitted: GPFA | None) -> list[_Trial]:
     """Trials with the same bins together: their posteriors share a covariance."""
     known = read({"x": X}, series=True)
@@ -221,6 +227,6 @@ def _misfit(log_scale: float, moments: Sequence[dict[int, tuple[int, Array]]], k
     """−2 ⟨log p(z_k)⟩ but for a constant."""
     total = 0.0
     for times, (count, second) in moments[k].items():
-        factor = cho_factor(kernel(times, float(np.exp(log_scale))), lower=True)
-        total += count * 2.0 * np.log(np.diag(factor[0])).sum() + np.trace(cho_solve(factor, second))
+        factor = _root(kernel(times, float(np.exp(log_scale))))
+        total += count * 2.0 * np.log(np.diag(factor)).sum() + np.trace(cho_solve((factor, True), second))
     return float(total)

@@ -143,7 +143,7 @@ def _from_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
     """Strings with gaps are welcome as labels; any other objects are not."""
     kinds = {type(item) for item in array.flat}
     gaps = all(item is None or isinstance(item, str) or item != item for item in array.flat)  # noqa: PLR0124
-    if gaps and str in kinds:
+    if gaps and any(issubclass(kind, str) for kind in kinds):
         return np.array([item if isinstance(item, str) else "" for item in array.flat]).reshape(array.shape)
     raise errors.bad_dtype(name, f"object ({', '.join(sorted(kind.__name__ for kind in kinds))})")
 

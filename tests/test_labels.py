@@ -1,0 +1,66 @@
+"""Labels as a factor of few observations: states get their names, new observations their labels."""
+
+import numpy as np
+import pytest
+import torch
+
+import rpmodels as rp
+from rpmodels import generative
+from rpmodels.errors import RPModelsError
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(0)
+    z = rng.integers(3, size=300)
+    x = {name: 4.0 * np.eye(3)[z] + rng.standard_normal((300, 3)) for name in "ab"}
+    names = np.array(["red", "green", "blue"])[z]
+    label = [name if have else None for name, have in zip(names, rng.random(300) < 0.2, strict=True)]
+    model = rp.RPCategorical(3, max_iter=150, n_init=2, learning_rate=1e-2, random_state=0)
+    return model.fit({**x, "label": label}), x, names, label
+
+
+def test_every_state_has_its_label(fitted):
+    model, x, names, _ = fitted
+    by_state = model.state_names("label")
+    assert sorted(by_state) == ["blue", "green", "red"]
+    assert (by_state[model.predict(x)] == names).mean() > 0.95
+
+
+def test_new_observations_are_labelled_from_the_other_factors(fitted):
+    model, x, names, _ = fitted
+    assert (model.predict_label({"a": x["a"]}, "label") == names).mean() > 0.9
+    wrong = {**x, "label": ["red"] * 300}  # what is to be predicted is not looked at
+    np.testing.assert_array_equal(model.predict_label(wrong, "label"), model.predict_label(x, "label"))
+
+
+def test_the_table_is_bayes_rule_over_the_labelled_observations(fitted):
+    model, _, _, label = fitted
+    have = [n for n, each in enumerate(label) if each is not None]
+    codes = np.array(model.model_.specs["label"].vocabulary)
+    f = model.recognise(np.array(label, dtype=object)[have], "label")
+    expected = np.stack([f[np.array(label)[have] == code].sum(0) for code in codes], -1)
+    expected /= expected.sum(-1, keepdims=True)
+    table = generative.label_table(model.model_, "label").numpy()
+    np.testing.assert_allclose(table, expected, atol=1e-5)
+
+
+def test_saved_models_keep_their_names(fitted, tmp_path):
+    model, x, _, _ = fitted
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(rp.load(tmp_path / "m").predict_label(x, "label"), model.predict_label(x, "label"))
+
+
+def test_a_table_with_gain_starts_and_learns_as_it_says():
+    torch.manual_seed(0)
+    table = rp.recognition.LookupTable(2000, 3, gain=10.0)
+    out = table(torch.arange(2000))
+    assert float(out.detach().std()) == pytest.approx(1.0, abs=0.05)
+    torch.testing.assert_close(out, 10.0 * table.weight)
+
+
+@pytest.mark.parametrize("factor", ["a", "nothing"])
+def test_only_labels_name_states(factor, fitted):
+    model, x, _, _ = fitted
+    with pytest.raises((RPModelsError, KeyError), match=factor):
+        model.predict_label(x, factor)
