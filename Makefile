@@ -31,7 +31,7 @@ demo: $(VENV)/.library
 	@echo "Open demo/report.html"
 
 test: setup lint
-	$(BIN)/python -m pytest -n 2 -m "not soak" --cov --cov-report=term
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak" --cov --cov-report=term
 
 lint: setup
 	$(BIN)/ruff check .

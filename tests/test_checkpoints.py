@@ -80,7 +80,13 @@ def killed_after(saves, monkeypatch):
     monkeypatch.setattr(checkpoints_module, "save_state", counted)
 
 
-@pytest.mark.parametrize("name", MODELS)
+ALWAYS = ("categorical, held out", "gpfa", "gpfa, free and by turns")
+"""The others are for `make soak`."""
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.soak) for name in MODELS]
+)
 def test_a_fit_killed_at_any_checkpoint_ends_at_the_same_numbers(name, tmp_path, monkeypatch):
     make, data = MODELS[name]
     whole = make().fit(data())

@@ -180,7 +180,7 @@ def test_score_of_one_observation_does_not_depend_on_its_batch():
     [
         {"covariance": "full"},
         {"covariance": "full", "precision": "constant", "expected_log_mixture": "second_order"},
-        {"e_step": "natural_gradient", "expected_log_mixture": "interior_optimal", "max_iter": 2},
+        {"e_step": "natural_gradient", "expected_log_mixture": "interior_optimal", "max_iter": 1, "n_init": 1},
         {"e_step": "free", "expected_log_mixture": "interior_free", "batch_size": None},
         {"e_step": "free", "alternate": 2},
         {"learned_prior": True},
