@@ -76,13 +76,6 @@ def test_outliers_that_were_clipped_are_counted(healthy):
     assert "'a'" in repr(diagnose(model, odd))
 
 
-def test_sites_without_atoms_are_counted():
-    x = rp.datasets.plain_ball(n_trials=6, n_times=12, random_state=0).x
-    model = rp.RPGPFA(1, atoms="per_time", max_iter=3, n_init=1, retries=0, n_inducing=4, random_state=0)
-    model.fit(x[:, :8])
-    assert "sites without atoms" not in diagnose(model, x[:, :8])
-
-
 @pytest.mark.parametrize("covariance", ["diagonal", "full"])
 def test_the_distance_of_a_mixture_is_that_of_its_moments(covariance, healthy):
     _, x = healthy

@@ -7,15 +7,13 @@ import torch
 from torch import Tensor
 
 from rpmodels.estimators import RPMEstimator
+from rpmodels.estimators.base import AT_CEILING, LEARNT_NOTHING
 from rpmodels.families import Continuous, FiniteSupport
 from rpmodels.free_energy import Score
 from rpmodels.mixtures.mixture import log_probabilities
 from rpmodels.model import RPM, Inferred
 from rpmodels.observations import Observations
 
-AT_CEILING = 0.98
-NOTHING = 1e-3
-"""Nats a site."""
 DEAD = 0.95
 """Posterior over prior variance, on average, of a latent that no observation informs."""
 FAR = 4.0
@@ -65,14 +63,14 @@ def diagnose(model: RPMEstimator, X: Any, **options: Any) -> Diagnosis:
     rpm = model.model_
     batches = list(rpm.infer(observations))
     found = [*_of_score(model.score_, observations), *_of_scaling(rpm), *_of_mixtures(rpm)]
-    for check in (_of_latents, _of_states, _of_factors, _of_sites):
+    for check in (_of_latents, _of_states, _of_factors):
         found += check(rpm, batches)
     return Diagnosis(tuple(found))
 
 
 def _of_score(score: Score, observations: Observations) -> list[Finding]:
     sites = max(1.0, float(observations.exists.sum(1).mean()))
-    if score < NOTHING * sites:
+    if score < LEARNT_NOTHING * sites:
         return [Finding("learnt nothing", f"the training score is {float(score):.4f} nats above independence.")]
     if score > AT_CEILING * score.ceiling > 0:
         text = (
@@ -191,20 +189,3 @@ def mixture_distance(rpm: RPM, name: str) -> float:
     first = (weights * mean).sum(1)
     ratio = ((weights * (variance + mean.square())).sum(1) - first.square()).clamp_min(1e-12) / prior
     return float(0.5 * (ratio + (first - centre).square() / prior - 1.0 - ratio.log()).sum(-1).mean())
-
-
-def _of_sites(rpm: RPM, batches: list[Inferred]) -> list[Finding]:
-    """Sites at which no training observation was: they score 0 and rest on their neighbours."""
-    if rpm.atoms.shared:
-        return []
-    seen = {name: len(rpm.fitted.atoms(name).g) for name in rpm.names}
-    longest = max(int(each.batch.sites.exists.any(0).sum()) for each in batches) if batches else 0
-    return [
-        Finding(
-            "sites without atoms",
-            f"factor '{name}' was fitted to {count} sites, these data have {longest}: the "
-            "further ones contribute nothing. Fit with atoms='pooled'.",
-        )
-        for name, count in seen.items()
-        if longest > count
-    ]
