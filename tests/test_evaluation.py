@@ -82,7 +82,7 @@ def test_bad_folds_are_named():
 
 def test_cross_validation_is_fit_and_score_of_every_fold():
     X = clusters()
-    model = discrete()
+    model = discrete(max_iter=20)
     result = cross_validate(model, X, cv=2)
     assert not hasattr(model, "model_")
     for (training, test), score in zip(TrialFolds(2).split(X), result.held_out, strict=True):

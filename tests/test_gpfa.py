@@ -357,3 +357,22 @@ def test_scikit_learn_manners():
     assert copy.set_params(n_latents=2).n_latents == 2
     with pytest.raises(rp.RPModelsError, match="not fitted yet"):
         model.transform(ball().x)
+
+
+def test_counts_get_a_linear_network_and_nothing_else_does():
+    random = np.random.default_rng(0)
+    X = {
+        "spikes": [random.poisson(1.0, (12, 4)) for _ in range(20)],
+        "speed": [random.standard_normal((12, 2)) for _ in range(20)],
+    }
+
+    def hidden(**settings):
+        model = rp.RPGPFA(1, max_iter=1, n_init=1, retries=0, random_state=0, **settings)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RPModelsWarning)
+            return {name: bool(factor.network.hidden) for name, factor in model.fit(X).model_.recognisers()}
+
+    assert hidden() == {"spikes": False, "speed": True}
+    assert hidden(network={"speed": "linear"}) == {"spikes": False, "speed": False}
+    assert hidden(network={"spikes": "mlp"}) == {"spikes": True, "speed": True}
+    assert hidden(network="mlp") == {"spikes": True, "speed": True}

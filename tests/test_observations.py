@@ -9,7 +9,7 @@ import torch
 import rpmodels as rp
 from rpmodels.errors import InputError, RPModelsWarning
 from rpmodels.observations import fit_scaling
-from rpmodels.observations.scaling import choose
+from rpmodels.observations.scaling import suggested_scaling
 
 N = 6
 
@@ -190,7 +190,7 @@ def test_nothing_to_learn():
     ],
 )
 def test_scaling_is_chosen_by_dtype_and_range(rows, expected):
-    assert choose(rows) == expected
+    assert suggested_scaling(rows) == expected
 
 
 @pytest.mark.parametrize("name", ["standard", "robust", "sqrt"])

@@ -44,7 +44,7 @@ def cholesky(matrix: Float[Tensor, "*b n n"], what: str) -> Float[Tensor, "*b n 
 def kernel_cholesky(matrix: Float[Tensor, "*b n n"], what: str) -> Float[Tensor, "*b n n"]:
     """L of a kernel matrix, which is as good as singular whenever length scales are long: jitter from the start."""
     eye = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
-    scale = matrix.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
+    scale = matrix.detach().diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
     return cholesky(matrix + _KERNEL_JITTER.get(matrix.dtype, 1e-4) * scale * eye, what)
 
 

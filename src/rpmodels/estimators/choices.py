@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from rpmodels import checks, errors
@@ -27,7 +28,7 @@ from rpmodels.mixtures import (
     SecondOrder,
     quadrature,
 )
-from rpmodels.observations import FactorSpec, Observations
+from rpmodels.observations import FactorSpec, Observations, suggested_scaling
 from rpmodels.priors import CategoricalPrior
 from rpmodels.recognition import MLP, AbsoluteHead, ConvolutionalNetwork, Head, Linear, LookupTable, RelativeHead
 
@@ -123,6 +124,23 @@ def networks(
         else:
             made[name] = shared[key] = _network(name, wanted, spec, n_out[name], dropout, hidden)
     return made
+
+
+def linear_for_counts(choice: Any, observations: Observations) -> Any:
+    """The same choice, with a linear network wherever "auto" meets vectors of counts.
+
+    The posterior given Poisson counts with log-linear or bell-shaped tuning has natural parameters linear in the
+    counts, and counts are noisy enough that an MLP learns them by heart (docs/results/hippocampus.md).
+    """
+    named = {str(name): each for name, each in choice.items()} if isinstance(choice, Mapping) else {}
+    if not named and choice != "auto":
+        return choice
+    counts = [name for name, spec in observations.specs.items() if _is_counts(spec, observations.present_rows(name))]
+    return named | {name: "linear" for name in counts if named.get(name, "auto") == "auto"} or choice
+
+
+def _is_counts(spec: FactorSpec, rows: NDArray[Any]) -> bool:
+    return not spec.is_label and len(spec.event_shape) == 1 and suggested_scaling(rows) == "sqrt"
 
 
 def _network(

@@ -95,7 +95,7 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
         raw = {name: choices.family(self.covariance, max(1, count)).raw_size for name, count in latents.items()}
         constant = choices.named("precision", self.precision, PRECISIONS, bool)
         networks = choices.networks(
-            self.network,
+            choices.linear_for_counts(self.network, observations),
             self.tied,
             observations,
             latents if constant else raw,

@@ -28,7 +28,7 @@ BASELINES: Mapping[str, Method] = {
         LinearGPFA(),
     )
 }
-NETWORKS = {"default": "auto", "linear": "linear"}
+NETWORKS = {"default": "auto", "mlp": "mlp"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Settings:
 
 
 class HippocampusTrack(Experiment):
-    """RP-GPFA with its defaults (and with a linear network) against PCA, FA and linear GPFA, equally scaled."""
+    """RP-GPFA with its defaults (a linear network, for counts) and with an MLP against PCA, FA and linear GPFA, equally scaled."""
 
     name = "hippocampus"
     summary = "position of a rat from CA1 spikes, runs of unequal length"

@@ -64,7 +64,7 @@ class DiagonalGaussian(Family, Continuous, HasStatisticCovariance):
 
     def spread(self, blocks: Float[Tensor, "*b K 1 1"]) -> Float[Tensor, "*b K"]:
         """Variances."""
-        return blocks[..., 0, 0]
+        return blocks.flatten(-3)
 
     def slope(
         self, mean: Float[Tensor, "*b K"], by_mean: Float[Tensor, "*b K"], by_spread: Float[Tensor, "*b K"]
@@ -74,9 +74,8 @@ class DiagonalGaussian(Family, Continuous, HasStatisticCovariance):
 
     def log_normaliser(self, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b"]:
         """Φ = Σ_k ½ (Λm)²/Λ − ½ log Λ + ½ log 2π."""
-        first, second = eta.chunk(2, -1)
-        precision = -2.0 * second
-        return 0.5 * (first.square() / precision - precision.log() + linalg.LOG_2PI).sum(-1)
+        value: Tensor = _LogNormaliser.apply(eta)  # type: ignore[no-untyped-call]
+        return value
 
     def pair_log_normaliser(
         self, a: Float[Tensor, "*b 1 D"], g: Float[Tensor, "*c m D"], offset: Float[Tensor, "*c m"]
@@ -168,6 +167,25 @@ class _SomeDimensions(Targets):
         whole = g.new_zeros(*g.shape[:-1], 2 * self.latents)
         whole[..., self._places()] = g
         return whole
+
+
+class _LogNormaliser(torch.autograd.Function):
+    """Φ, whose derivative is the mean parameter: half the operations of going back through its formula."""
+
+    @staticmethod
+    def forward(ctx: Any, eta: Tensor) -> Tensor:
+        first, second = eta.chunk(2, -1)
+        precision = -2.0 * second
+        ctx.save_for_backward(eta)
+        terms = first.square().div_(precision).sub_(precision.log()).add_(linalg.LOG_2PI)
+        return terms.sum(-1).mul_(0.5)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        first, second = ctx.saved_tensors[0].chunk(2, -1)
+        variance = -0.5 / second
+        mean = first * variance
+        return torch.cat([mean, torch.addcmul(variance, mean, mean)], -1) * grads[0][..., None]
 
 
 class _AddedLogNormaliser(torch.autograd.Function):

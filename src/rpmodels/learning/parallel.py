@@ -51,12 +51,13 @@ def _in_worker(function: Callable[..., Result], item: Item, *shared: Any) -> Res
 @cache
 def _end_with_parent() -> None:
     """Once in every worker: a thread that ends the process when the one that started it is gone."""
-    if multiprocessing.parent_process() is None:
+    parent = multiprocessing.parent_process()
+    if parent is None:
         return  # not a worker of its own: threads, or a back end that keeps house itself
-    parent = os.getppid()
 
     def watch() -> None:
-        while os.getppid() == parent:
+        # Not compared with what getppid says first: the parent may be gone before the worker's first job.
+        while os.getppid() == parent.pid:
             time.sleep(1.0)
         os._exit(1)
 

@@ -32,19 +32,20 @@ class _LogSumExp(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, dim: int) -> Tensor:
-        highest = values.amax(dim, keepdim=True)
-        terms = (values - torch.where(torch.isinf(highest), 0.0, highest)).exp_()
+        limits = torch.finfo(values.dtype)
+        highest = values.amax(dim, keepdim=True).clamp_(limits.min, limits.max)  # ∞ − ∞ would be NaN
+        terms = (values - highest).exp_()
         total = terms.sum(dim, keepdim=True)
         ctx.save_for_backward(terms, total)
         ctx.dim = dim
-        return torch.where(torch.isinf(highest), highest, total.log() + highest).squeeze(dim)
+        return total.log().add_(highest).squeeze_(dim)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         terms, total = ctx.saved_tensors
-        per_term = grads[0].unsqueeze(ctx.dim) / torch.where(total > 0, total, 1.0)
-        return terms * per_term, None
+        # The highest term is one, so the total is at least that, or the sum is empty.
+        return terms * (grads[0].unsqueeze(ctx.dim) / total.clamp_min(1.0)), None
 
 
 def log_add_exp(left: Float[Tensor, "..."], right: Float[Tensor, "..."]) -> Float[Tensor, "..."]:

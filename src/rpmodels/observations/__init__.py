@@ -3,7 +3,7 @@
 from rpmodels.observations.observations import FactorSpec, Observations
 from rpmodels.observations.reading import read
 from rpmodels.observations.scaling import NAMES as SCALING_NAMES
-from rpmodels.observations.scaling import Scaling, ScalingName, Unscaled, fit_scaling
+from rpmodels.observations.scaling import Scaling, ScalingName, Unscaled, fit_scaling, suggested_scaling
 from rpmodels.observations.trials import recording_on_one_clock
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "fit_scaling",
     "read",
     "recording_on_one_clock",
+    "suggested_scaling",
 ]

@@ -86,7 +86,7 @@ def fit_scaling(factor: str, rows: NDArray[Any], name: str, is_label: bool) -> S
         raise errors.bad_choice(f"the scaling of factor '{factor}'", NAMES, name)
     if is_label:
         return Labels()
-    chosen = choose(rows) if name == "auto" else name
+    chosen = suggested_scaling(rows) if name == "auto" else name
     if chosen == "none":
         return Unscaled()
     if chosen == "unit":
@@ -94,7 +94,7 @@ def fit_scaling(factor: str, rows: NDArray[Any], name: str, is_label: bool) -> S
     return _affine(factor, rows, chosen)
 
 
-def choose(rows: NDArray[Any]) -> str:
+def suggested_scaling(rows: NDArray[Any]) -> str:
     """The scaling that dtype and range suggest."""
     kind, images = rows.dtype.kind, rows.ndim >= 3
     if kind == "b" or rows.size == 0:

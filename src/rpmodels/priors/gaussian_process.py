@@ -226,10 +226,11 @@ class GaussianProcessPrior(Prior, HasInducing):
         first, weight = self._sites_say(potentials, sites, projection)
         if not projection.simple(len(first)):
             return InducingPosterior(self, sites, projection.condition(first, weight), projection)
-        q = conditioned(projection.a[0, :, 0], first[:, :, 0], weight[:, :, 0, 0])
-        state = InducingState(q.mean, q.covariance, q.log_det)
+        # Reshaped, not indexed: the derivative of an index is an array of zeros to write into.
+        q = conditioned(projection.a.flatten(0, 2), first.flatten(1, 2), weight.flatten(1, 3))
         seen = Seen(q.seen_mean[:, :, None], q.seen_variance[:, :, None, None])
-        return InducingPosterior(self, sites, state, projection, seen)
+        state = InducingState(q.mean, q.covariance, q.log_det)
+        return InducingPosterior(self, sites, state, projection, seen, q.kl)
 
     def state_of(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> InducingState:
         """q(v) given potentials at sites that exist."""
@@ -280,6 +281,6 @@ def _split(
 ) -> tuple[Float[Tensor, "N G B T"], Float[Tensor, "N G B B T"]]:
     """g⁽¹⁾ and −2g⁽²⁾ by groups of coupled latents, time last."""
     size = family.latents // groups
-    first = torch.unflatten(potentials[..., : family.latents].mT, 1, (groups, size))
-    second = -2.0 * potentials[..., family.latents :].mT
-    return first, torch.unflatten(second, 1, (groups, size, size))
+    first, second = potentials.split([family.latents, potentials.shape[-1] - family.latents], -1)
+    weight = torch.unflatten(-2.0 * second.mT, 1, (groups, size, size))
+    return torch.unflatten(first.mT, 1, (groups, size)), weight

@@ -149,13 +149,14 @@ class InducingPosterior(Posterior):
     sites: Sites
     state: InducingState
     projection: Projection
-    known: Seen | None = None
-    """Where conditioning has computed it already."""
+    known_seen: Seen | None = None
+    known_kl: Float[Tensor, "N"] | None = None
+    """Both where conditioning has computed them already."""
 
     @cached_property
     def _seen(self) -> Seen:
-        if self.known is not None:
-            return self.known
+        if self.known_seen is not None:
+            return self.known_seen
         mean = self.projection.seen(self._by_latent(self.state.mean))
         return Seen(mean, self.projection.spread(self.state.covariance))
 
@@ -190,7 +191,7 @@ class InducingPosterior(Posterior):
     @cached_property
     def kl(self) -> Float[Tensor, "N"]:
         """KL(q(U)‖p(U))."""
-        return self.state.kl
+        return self.state.kl if self.known_kl is None else self.known_kl
 
     def at(self, sites: Sites) -> "InducingPosterior":
         """The same q(v), seen from other sites: predictions at new times."""
