@@ -189,7 +189,7 @@ def test_score_of_one_observation_does_not_depend_on_its_batch():
         {"e_step": "natural_gradient", "head": "absolute"},
         {"tied": True, "precision": "constant", "network": "linear"},
     ],
-    ids=lambda settings: ",".join(settings),
+    ids=",".join,
 )
 def test_every_choice_fits_and_repeats(settings):
     n = (

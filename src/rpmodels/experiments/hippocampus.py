@@ -42,7 +42,7 @@ class Settings:
 
 
 class HippocampusTrack(Experiment):
-    """RP-GPFA with its defaults (a linear network, for counts) and with an MLP against PCA, FA and linear GPFA, equally scaled."""
+    """RP-GPFA with its defaults (for counts: a linear network) and an MLP against PCA, FA and GPFA, equally scaled."""
 
     name = "hippocampus"
     summary = "position of a rat from CA1 spikes, runs of unequal length"
