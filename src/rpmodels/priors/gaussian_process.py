@@ -281,6 +281,6 @@ def _split(
 ) -> tuple[Float[Tensor, "N G B T"], Float[Tensor, "N G B B T"]]:
     """g⁽¹⁾ and −2g⁽²⁾ by groups of coupled latents, time last."""
     size = family.latents // groups
-    first, second = potentials.split([family.latents, potentials.shape[-1] - family.latents], -1)
+    first, second = torch.split(potentials, [family.latents, potentials.shape[-1] - family.latents], -1)
     weight = torch.unflatten(-2.0 * second.mT, 1, (groups, size, size))
     return torch.unflatten(first.mT, 1, (groups, size)), weight
