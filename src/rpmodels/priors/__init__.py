@@ -4,6 +4,7 @@ from rpmodels.priors.categorical import CategoricalPrior
 from rpmodels.priors.gaussian import GaussianPrior
 from rpmodels.priors.gaussian_process import GaussianProcessPrior
 from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState
+from rpmodels.priors.markov_chain import MarkovChainPosterior, MarkovChainPrior
 from rpmodels.priors.prior import IndependentSites, Posterior, Prior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
 
@@ -18,6 +19,8 @@ __all__ = [
     "InducingPosterior",
     "InducingState",
     "LearnedSimplex",
+    "MarkovChainPosterior",
+    "MarkovChainPrior",
     "Posterior",
     "Prior",
     "Simplex",

@@ -1,0 +1,232 @@
+"""Discrete latents along time: p(z_1) = π, p(z_{t+1} = j | z_t = i) = A_ij. Conditioning is forward–backward."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from rpmodels import errors
+from rpmodels.carriers import Sites
+from rpmodels.families import Categorical
+from rpmodels.priors import chain
+from rpmodels.priors.prior import Posterior, Prior
+from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
+
+STAY = 0.5
+"""Extra probability of staying that learned transitions start with: at equal rows the sites would teach nothing."""
+
+
+class ChainState(NamedTuple):
+    """What is known at one time from past and present: probabilities of the states, and whether there was a past."""
+
+    probabilities: Float[Tensor, "N K"]
+    begun: bool
+
+
+class MarkovChainPrior(Prior):
+    """K states; initial and transition probabilities each fixed, learned, or under Dirichlets (variational Bayes).
+
+    Factors are relative to the uniform distribution: transitions that are learned in closed form must not drag
+    the factors along.
+    """
+
+    _reference: Tensor
+
+    def __init__(self, initial: Simplex, transition: Simplex) -> None:
+        super().__init__()
+        rows, states = transition.log_weights().shape
+        if states < 2:
+            raise errors.too_few_states(states)
+        if rows != states or tuple(initial.log_weights().shape) != (1, states):
+            raise errors.bad_value("the transition matrix", f"{states} rows of {states} states", f"{rows} rows")
+        self.initial = initial
+        self.transition = transition
+        self.register_buffer("_reference", torch.zeros(1, states))
+
+    @staticmethod
+    def fixed(initial: Float[Tensor, "K"], transition: Float[Tensor, "R K"]) -> "MarkovChainPrior":
+        """Known probabilities."""
+        return MarkovChainPrior(FixedSimplex(checked(initial[None], "initial")), FixedSimplex(checked(transition)))
+
+    @staticmethod
+    def learned(n_states: int) -> "MarkovChainPrior":
+        """Both by maximum likelihood, started uniform and with a tendency to stay."""
+        return MarkovChainPrior(LearnedSimplex(_uniform(n_states)), LearnedSimplex(sticky(n_states)))
+
+    @staticmethod
+    def dirichlet(n_states: int, concentration: float) -> "MarkovChainPrior":
+        """Every distribution ~ Dirichlet(concentration, …), learned by variational Bayes."""
+        if not concentration > 0:
+            raise errors.bad_value("the Dirichlet concentration", "a positive number", concentration)
+        initial = DirichletSimplex(torch.full((1, n_states), float(concentration), dtype=torch.float64))
+        transition = DirichletSimplex(torch.full((n_states, n_states), float(concentration), dtype=torch.float64))
+        transition.count.copy_(concentration + n_states * sticky(n_states))  # off the symmetric point
+        return MarkovChainPrior(initial, transition)
+
+    @property
+    def family(self) -> Categorical:
+        """Categorical over K states."""
+        return Categorical(int(self._reference.shape[-1]))
+
+    @property
+    def probabilities(self) -> Float[Tensor, "K"]:
+        """π (its posterior mean under variational Bayes)."""
+        return self.initial.probabilities()[0]
+
+    @property
+    def transitions(self) -> Float[Tensor, "K K"]:
+        """A (its posterior mean under variational Bayes)."""
+        return self.transition.probabilities()
+
+    def reference(self, sites: Sites, shared: bool) -> Float[Tensor, "S D"]:
+        """Uniform."""
+        return self._reference
+
+    def condition(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> "MarkovChainPosterior":
+        """q(Z) ∝ π(z_1) ∏ A(z_t, z_{t+1}) exp(Σ potentials): messages in both directions."""
+        start, steps = self._elements(potentials, sites)
+        alpha = chain.forward(start, steps)
+        beta = chain.backward(steps)
+        return MarkovChainPosterior(self.family, potentials, sites, steps, alpha, beta)
+
+    def _elements(
+        self, potentials: Float[Tensor, "N T K"], sites: Sites
+    ) -> tuple[Float[Tensor, "N K"], Float[Tensor, "N L K K"]]:
+        """log π + potential of the first site, and log A + potential of every later one, L = T − 1.
+
+        Beyond the end of a trial every row is uniform: it sums to one whatever came before, so nothing is said.
+        """
+        log_initial, log_transition = self.initial.log_weights(), self.transition.log_weights()
+        known = torch.where(sites.exists[..., None], potentials, 0.0)
+        there = sites.exists[:, 1:, None, None]
+        flat = -math.log(log_initial.shape[-1])
+        steps = torch.where(there, log_transition, flat) + known[:, 1:, None, :]
+        return torch.where(sites.exists[:, :1], log_initial, flat) + known[:, 0], steps
+
+    def filter(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> Float[Tensor, "N T K"]:
+        """p(z_t | what was seen until t)."""
+        return torch.softmax(chain.forward(*self._elements(potentials, sites)), -1)
+
+    def begin(self, n: int) -> ChainState:
+        """Before anything was seen, for n sequences."""
+        return ChainState(self.probabilities.expand(n, -1), begun=False)
+
+    def step(self, state: ChainState, potential: Float[Tensor, "N K"]) -> ChainState:
+        """One more time step, at constant cost: what `filter` gives there."""
+        weights = self.initial.log_weights().exp().expand(len(potential), -1)
+        if state.begun:
+            weights = state.probabilities @ self.transition.log_weights().exp()
+        return ChainState(torch.softmax(weights.clamp_min(torch.finfo(weights.dtype).tiny).log() + potential, -1), True)
+
+    def predict(self, probabilities: Float[Tensor, "N K"], steps: int) -> Float[Tensor, "N steps K"]:
+        """p(z_{t+1}), …, p(z_{t+steps}) from p(z_t)."""
+        ahead = [probabilities]
+        for _ in range(steps):
+            ahead.append(ahead[-1] @ self.transitions)
+        return torch.stack(ahead[1:], 1)
+
+    @property
+    def couples_sites(self) -> bool:
+        """Neighbours teach each other."""
+        return True
+
+    def sample(self, sites: Sites, generator: torch.Generator) -> Int[Tensor, "N T"]:
+        """Chains, by the (mean) probabilities."""
+        log_start, log_steps = self.probabilities.log(), self.transitions.log()
+        n, t = sites.exists.shape
+        z = [self.family.sample(log_start.expand(n, -1), generator)]
+        for _ in range(t - 1):
+            z.append(self.family.sample(log_steps[z[-1]], generator))
+        return torch.stack(z, 1)
+
+    def update(self, posterior: Posterior, weights: Float[Tensor, "N"], fraction: float) -> None:
+        """π from the first sites, A from the expected numbers of transitions."""
+        assert isinstance(posterior, MarkovChainPosterior)
+        exists = posterior.sites.exists
+        first = weights * exists[:, 0]
+        self.initial.update(torch.einsum("n,nk->k", first, posterior.mu[:, 0])[None], fraction)
+        if exists.shape[1] > 1:
+            counted = weights[:, None] * exists[:, 1:]
+            self.transition.update(torch.einsum("nt,ntij->ij", counted, posterior.pairwise), fraction)
+
+    def parameter_kl(self) -> Float[Tensor, ""]:
+        """KL(q(π, A)‖p(π, A))."""
+        return self.initial.kl() + self.transition.kl()
+
+
+@dataclass(frozen=True)
+class MarkovChainPosterior(Posterior):
+    """q(Z) of a batch of chains."""
+
+    family: Categorical
+    potentials: Float[Tensor, "N T K"]
+    sites: Sites
+    steps: Float[Tensor, "N L K K"]
+    alpha: Float[Tensor, "N T K"]
+    beta: Float[Tensor, "N T K"]
+
+    @cached_property
+    def log_partition(self) -> Float[Tensor, "N"]:
+        """log Σ_Z p(Z) exp(Σ potentials): with the exact potentials, log W (eq 4)."""
+        return torch.logsumexp(self.alpha[:, -1], -1)
+
+    @cached_property
+    def eta(self) -> Float[Tensor, "N T D"]:
+        """log q(z_t)."""
+        return self.alpha + self.beta - self.log_partition[:, None, None]
+
+    @cached_property
+    def mu(self) -> Float[Tensor, "N T D"]:
+        """q(z_t)."""
+        return torch.softmax(self.eta, -1)
+
+    @cached_property
+    def pairwise(self) -> Float[Tensor, "N L K K"]:
+        """q(z_t, z_{t+1})."""
+        joint = self.alpha[:, :-1, :, None] + self.steps + self.beta[:, 1:, None, :]
+        return (joint - self.log_partition[:, None, None, None]).exp()
+
+    @cached_property
+    def kl(self) -> Float[Tensor, "N"]:
+        """Σ_t potentials·μ_q − log partition."""
+        said = (self.potentials * self.mu).sum(-1)
+        return torch.where(self.sites.exists, said, 0.0).sum(-1) - self.log_partition
+
+    @torch.no_grad()
+    def viterbi(self) -> Int[Tensor, "N T"]:
+        """The most probable sequence of states."""
+        return chain.viterbi(self.alpha[:, 0], self.steps)
+
+    def draw(self, generator: torch.Generator) -> tuple[Int[Tensor, "N T"], Float[Tensor, "N"]]:
+        """Backwards from the last site; log p/q = log partition − Σ potentials·t(z)."""
+        z = [self.family.sample(self.alpha[:, -1], generator)]
+        for t in range(self.steps.shape[1] - 1, -1, -1):
+            into = self.steps[:, t].gather(-1, z[-1][:, None, None].expand(-1, self.family.states, 1))[..., 0]
+            z.append(self.family.sample(self.alpha[:, t] + into, generator))
+        states = torch.stack(z[::-1], 1)
+        picked = self.potentials.gather(-1, states[..., None])[..., 0]
+        return states, self.log_partition - torch.where(self.sites.exists, picked, 0.0).sum(-1)
+
+
+def sticky(n_states: int, stay: float = STAY) -> Float[Tensor, "K K"]:
+    """Equal transitions, and some extra probability of staying."""
+    return (1.0 - stay) * _uniform(n_states).expand(n_states, -1) + stay * torch.eye(n_states, dtype=torch.float64)
+
+
+def _uniform(n_states: int) -> Float[Tensor, "1 K"]:
+    if n_states < 2:
+        raise errors.too_few_states(n_states)
+    return torch.full((1, n_states), 1.0 / n_states, dtype=torch.float64)
+
+
+def checked(rows: Float[Tensor, "R K"], what: str = "transition") -> Float[Tensor, "R K"]:
+    """Rows that are distributions; zeros are allowed."""
+    sums = rows.double().sum(-1, keepdim=True)
+    if not bool((rows >= 0).all()) or bool(((sums - 1.0).abs() > 1e-3).any()):
+        got = f"{rows.tolist()}"
+        raise errors.bad_value(f"the {what} probabilities", "numbers ≥ 0, every row with sum 1", got)
+    return rows.double() / sums
