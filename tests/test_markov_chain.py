@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from registry import log_w, tiny_data, tiny_model
 
 import rpmodels as rp
+from registry import log_w, tiny_data, tiny_model
 from rpmodels.carriers import Sites
 from rpmodels.errors import InputError
 from rpmodels.learning.train import RPMObjective
@@ -19,7 +19,9 @@ DOUBLE = torch.float64
 K, T = 3, 5
 CASES = {
     "fixed": lambda: MarkovChainPrior.fixed(torch.tensor([0.5, 0.3, 0.2]), random_rows(K, 1)),
-    "with zeros": lambda: MarkovChainPrior.fixed(torch.tensor([0.5, 0.5, 0.0]), torch.eye(K)[[1, 2, 0]] * 0.9 + 0.1 / 3),
+    "with zeros": lambda: MarkovChainPrior.fixed(
+        torch.tensor([0.5, 0.5, 0.0]), torch.eye(K)[[1, 2, 0]] * 0.9 + 0.1 / 3
+    ),
     "learned": lambda: MarkovChainPrior.learned(K),
     "dirichlet": lambda: MarkovChainPrior.dirichlet(K, 0.7),
 }

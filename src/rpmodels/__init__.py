@@ -20,7 +20,7 @@ from rpmodels import (
     recognition,
 )
 from rpmodels.errors import RPModelsError, RPModelsWarning
-from rpmodels.estimators import RPFA, RPGPFA, RPCategorical, load
+from rpmodels.estimators import RPFA, RPGPFA, RPHMM, RPCategorical, load
 from rpmodels.learning import TimeLimit, Training, train
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, adapters, read
@@ -29,6 +29,7 @@ from rpmodels.versions import __version__, show_versions
 __all__ = [
     "RPFA",
     "RPGPFA",
+    "RPHMM",
     "RPM",
     "Observations",
     "RPCategorical",

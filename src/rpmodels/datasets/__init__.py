@@ -3,22 +3,29 @@
 from rpmodels.datasets.balls import plain_ball, poisson_ball, structured_ball, textured_ball
 from rpmodels.datasets.hippocampus import Hippocampus, Runs, load_hippocampus
 from rpmodels.datasets.lorenz import lorenz
+from rpmodels.datasets.maze import Maze, digit_maze
 from rpmodels.datasets.mnist import Images, load_mnist
 from rpmodels.datasets.pairs import load_digit_images, make_pairs
 from rpmodels.datasets.series import Series
+from rpmodels.datasets.textures import Mosaics, load_van_hateren, texture_mosaics
 
 __all__ = [
     "Hippocampus",
     "Images",
+    "Maze",
+    "Mosaics",
     "Runs",
     "Series",
+    "digit_maze",
     "load_digit_images",
     "load_hippocampus",
     "load_mnist",
+    "load_van_hateren",
     "lorenz",
     "make_pairs",
     "plain_ball",
     "poisson_ball",
     "structured_ball",
+    "texture_mosaics",
     "textured_ball",
 ]

@@ -5,7 +5,8 @@ from rpmodels.estimators.categorical import RPCategorical
 from rpmodels.estimators.continuous import LatentPosterior
 from rpmodels.estimators.factor_analysis import RPFA
 from rpmodels.estimators.gaussian_process import RPGPFA
+from rpmodels.estimators.hidden_markov import RPHMM
 
 load = RPMEstimator.load
 
-__all__ = ["RPFA", "RPGPFA", "LatentPosterior", "RPCategorical", "RPMEstimator", "load"]
+__all__ = ["RPFA", "RPGPFA", "RPHMM", "LatentPosterior", "RPCategorical", "RPMEstimator", "load"]

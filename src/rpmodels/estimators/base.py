@@ -44,6 +44,8 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     settle: ClassVar[float] = 0.3
     """Share of the steps after the drop of the learning rate."""
+    sites_and_trials_a_step: ClassVar[tuple[int, int]] = (10_000, 20)
+    """What "auto" batches have: about so many sites, at least so many trials."""
     retries: int = 0
     """How often a collapsed fit is tried again."""
 
@@ -93,7 +95,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return Training(
             max_iter=self.max_iter,
             learning_rate=self.learning_rate,
-            batch_size=choices.batch_size(self.batch_size, observations),
+            batch_size=choices.batch_size(self.batch_size, observations, *self.sites_and_trials_a_step),
             weight_decay=choices.either(self.weight_decay, default.weight_decay, "weight_decay"),
             tol=self.tol,
             patience=self.patience,
@@ -107,6 +109,10 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     @abstractmethod
     def _build(self, observations: Observations) -> RPM:
         """A fresh model for these data."""
+
+    def _pieces(self, observations: Observations) -> Observations:
+        """What the training steps see: the observations, or pieces of them."""
+        return observations
 
     @abstractmethod
     def _starts(self) -> Sequence[Start]:
@@ -163,12 +169,12 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if self.n_jobs is not None and (self.n_jobs == 0 or not isinstance(self.n_jobs, int)):
             raise errors.bad_value("n_jobs", "None, or an integer other than 0", self.n_jobs)
         checks.integer("retries", self.retries, 0)
-        training = self._training(observations)
+        training = self._training(self._pieces(observations))
         seeds = spawn(self.random_state, 3)
         checkpoints = None
         if checkpoint is not None:
             checkpoints, seeds = open_checkpoints(checkpoint, checkpoint_every, fingerprint(self, observations), seeds)
-        data = divide(observations, training.validation_fraction, seeds[2])
+        data = divide(self._pieces(observations), training.validation_fraction, seeds[2])
         for attempt in range(1 + self.retries):
             # The first attempt has the seeds it always had; each further one its own.
             fresh = seeds if attempt == 0 else spawn(seeds[1] + attempt, 3)

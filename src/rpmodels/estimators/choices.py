@@ -29,7 +29,7 @@ from rpmodels.mixtures import (
     quadrature,
 )
 from rpmodels.observations import FactorSpec, Observations, suggested_scaling
-from rpmodels.priors import CategoricalPrior
+from rpmodels.priors import CategoricalPrior, MarkovChainPrior, stationary
 from rpmodels.recognition import MLP, AbsoluteHead, ConvolutionalNetwork, Head, Linear, LookupTable, RelativeHead
 
 LABEL_GAIN = 10.0
@@ -73,16 +73,13 @@ def continuous_regularisation(n_rows: int, n_channels: int) -> Regularisation:
     return Regularisation(dropout=0.05, input_dropout=0.0, weight_decay=0.01, hidden=(50, 50))
 
 
-SITES_A_STEP = 10_000
-
-
-def batch_size(given: int | str | None, observations: Observations) -> int | None:
-    """Observations a step: a number, None for all, or "auto": as many as have ten thousand sites, twenty at least."""
+def batch_size(given: int | str | None, observations: Observations, sites: int, least: int) -> int | None:
+    """Observations a step: a number, None for all, or "auto": as many as have so many sites, but some at least."""
     if not isinstance(given, str):
         return given
     if given != "auto":
         raise errors.bad_value("batch_size", "an integer, None or 'auto'", repr(given))
-    fitting = max(20, SITES_A_STEP // max(1, round(float(observations.exists.sum(1).mean()))))
+    fitting = max(least, sites // max(1, round(float(observations.exists.sum(1).mean()))))
     return None if fitting >= len(observations) else fitting
 
 
@@ -173,6 +170,23 @@ def head(choice: str) -> Head:
     if choice not in HEADS:
         raise errors.bad_choice("head", HEADS, choice)
     return HEADS[choice]()
+
+
+def markov_chain_prior(choice: Any, n_states: int) -> MarkovChainPrior:
+    """ "learned", (K, K) transition probabilities (starting from where they lead), or a Dirichlet concentration."""
+    if isinstance(choice, str):
+        if choice != "learned":
+            raise errors.bad_choice("transitions", ("learned", "a (K, K) matrix", "a Dirichlet concentration"), choice)
+        return MarkovChainPrior.learned(n_states)
+    if isinstance(choice, numbers.Real):
+        return MarkovChainPrior.dirichlet(n_states, float(choice))
+    try:
+        rows = np.asarray(choice, float)
+    except (TypeError, ValueError) as failure:
+        raise errors.bad_value("transitions", "a name, probabilities or a number", repr(choice)) from failure
+    if rows.shape != (n_states, n_states):
+        raise errors.bad_value("transitions", f"shape ({n_states}, {n_states})", f"shape {rows.shape}")
+    return MarkovChainPrior.fixed(stationary(torch.as_tensor(rows)), torch.as_tensor(rows))
 
 
 def categorical_prior(choice: Any, n_states: int) -> CategoricalPrior:

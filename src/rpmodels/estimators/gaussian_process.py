@@ -13,10 +13,11 @@ from rpmodels.carriers import Sites
 from rpmodels.estimators import kernels, layout
 from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
+from rpmodels.estimators.series import read_series
 from rpmodels.families import Family
 from rpmodels.learning import AsGiven, LongStart, RandomStart, Start, Training
 from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
-from rpmodels.observations import Observations, adapters, read, recording_on_one_clock
+from rpmodels.observations import Observations
 from rpmodels.priors import GaussianProcessPrior, InducingPosterior, Prior
 
 RUNG = 100
@@ -157,40 +158,7 @@ class RPGPFA(ContinuousEstimator):
         return self._fit(observations, checkpoint, checkpoint_every)
 
     def _read(self, X: Any, *, overlap: bool = True, **options: Any) -> tuple[Observations, layout.Layout]:
-        X, options["times"] = adapters.to_trials(X, options.get("times"))
-        factors = None if isinstance(X, Mapping) else self.factors
-        if layout.is_recording(X):
-            return self._read_recording(X, factors, overlap, options)
-        observations = read(X, factors=factors, series=True, **options)
-        if observations.exists.all() and not layout.is_list(X):
-            return observations, layout.Trials(observations.times)
-        lengths = observations.exists.sum(1).tolist()
-        times = [each[:length] for each, length in zip(observations.times, lengths, strict=True)]
-        return observations, layout.ListOfTrials(lengths, times)
-
-    def _read_recording(
-        self, X: Any, factors: Mapping[str, Any] | None, overlap: bool, options: dict[str, Any]
-    ) -> tuple[Observations, layout.Layout]:
-        """Windows as trials, their times counted from their own beginning."""
-        length = checks.integer("window", self.window, 2)
-        cut = dict(options)
-        if isinstance(cut.get("times"), Mapping):
-            X, cut["times"], cut["presence"] = recording_on_one_clock(X, cut["times"], cut.get("presence") or {})
-        total = len(next(iter(X.values())) if isinstance(X, Mapping) else X)
-        times = np.arange(total, dtype=np.float64)
-        places = layout.windows(total, length, length // 2 if overlap else 0)
-        if cut.get("times") is not None:
-            times = np.asarray(cut["times"], np.float64)
-            if times.shape != (total,):
-                raise errors.bad_value("times", f"shape ({total},), as the recording", f"shape {times.shape}")
-            pieces = [times[start : start + size] for start, size in places]
-            # Rounded: differences of stamps that should be equal differ in their last digits.
-            unit = float(np.median(np.diff(times)))
-            cut["times"] = [np.round((piece - piece[0]) / unit, 6) * unit for piece in pieces]
-        if cut.get("presence") is not None:
-            cut["presence"] = {n: layout.padded(np.asarray(have), places) for n, have in cut["presence"].items()}
-        observations = read(layout.cut(X, places, total), factors=factors, series=True, **cut)
-        return observations, layout.Recording([s for s, _ in places], [n for _, n in places], times)
+        return read_series(X, self.factors, checks.integer("window", self.window, 2), overlap, options)
 
     def _prior(self, family: Family, observations: Observations) -> Prior:
         return kernels.gaussian_process(

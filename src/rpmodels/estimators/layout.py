@@ -23,6 +23,10 @@ class Layout(ABC):
     def form(self, values: NDArray[Any]) -> Any:
         """(N, T, …) as the user expects it."""
 
+    def ahead(self, values: NDArray[Any]) -> Any:
+        """(N, steps, …) after the end of every trial, as the user expects it."""
+        return values
+
 
 class Rows(Layout):
     """One site per observation: (N, …)."""
@@ -54,6 +58,10 @@ class ListOfTrials(Layout):
         """Without the padding."""
         return [each[:length] for each, length in zip(values, self.lengths, strict=True)]
 
+    def ahead(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        """A list as well."""
+        return list(values)
+
 
 @dataclass(frozen=True)
 class Recording(Layout):
@@ -82,6 +90,10 @@ class Recording(Layout):
             result[start + taken] = each[taken]
             depth[start + taken] = deep[taken]
         return result
+
+    def ahead(self, values: NDArray[Any]) -> NDArray[Any]:
+        """After the end of the last window."""
+        return np.asarray(values[-1])
 
 
 def is_recording(data: Any) -> bool:

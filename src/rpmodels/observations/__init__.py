@@ -5,6 +5,7 @@ from rpmodels.observations.reading import read
 from rpmodels.observations.scaling import NAMES as SCALING_NAMES
 from rpmodels.observations.scaling import Scaling, ScalingName, Unscaled, fit_scaling, suggested_scaling
 from rpmodels.observations.trials import recording_on_one_clock
+from rpmodels.observations.windows import windowed
 
 __all__ = [
     "SCALING_NAMES",
@@ -17,4 +18,5 @@ __all__ = [
     "read",
     "recording_on_one_clock",
     "suggested_scaling",
+    "windowed",
 ]

@@ -1,13 +1,14 @@
 """Of which parts a model is made, as plain values: enough to build it again, empty, for its tensors.
 
 A part is described by its class's name and the arguments of its constructor, which it keeps under their own names.
-Only classes listed here are ever built from a file. Anything else is the user's own: it is named, its tensors are
+Only the final classes of the rooms named here are ever built from a file. Anything else is the user's own: it is named, its tensors are
 kept, and whoever opens the file must hand it in.
 """
 
 import inspect
 import math
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 import gpytorch
@@ -20,23 +21,16 @@ from rpmodels.priors import simplex
 
 Recipe = dict[str, Any]
 
-BY_ARGUMENTS: dict[str, type] = {
-    each.__name__: each
-    for each in (
-        families.Categorical, families.DiagonalGaussian, families.FullGaussian,
-        inference.ExactEStep, inference.Amortised, inference.NaturalGradient, inference.FreePotentials,
-        inference.FreeInducing,
-        mixtures.Exact, mixtures.InteriorBound, mixtures.OptimalInteriorBound, mixtures.FreeInteriorBound,
-        mixtures.SecondOrder, mixtures.MonteCarlo, mixtures.GaussHermite, mixtures.SharedGrid,
-        mixtures.PerSite, mixtures.Pooled, mixtures.Empirical, mixtures.KernelDensity, mixtures.GaussianMarginal,
-        recognition.RelativeHead, recognition.AbsoluteHead,
-        recognition.MLP, recognition.Linear, recognition.ConvolutionalNetwork, recognition.LookupTable,
-        recognition.ConstantPrecision,
-        priors.GaussianPrior, priors.CategoricalPrior, priors.GaussianProcessPrior,
-        scaling.Unscaled, scaling.Labels, scaling.Affine,
-        simplex.FixedSimplex, simplex.LearnedSimplex, simplex.DirichletSimplex,
-    )
-}  # fmt: skip
+ROOMS = (families, inference, mixtures, priors, recognition, scaling, simplex)
+"""Whose final classes can be built from a file: to add a part is to export it."""
+
+
+def _final_classes(room: ModuleType) -> dict[str, type]:
+    found = [each for each in vars(room).values() if isinstance(each, type) and each.__module__.startswith("rpmodels.")]
+    return {each.__name__: each for each in found if not inspect.isabstract(each)}
+
+
+BY_ARGUMENTS: dict[str, type] = {name: each for room in ROOMS for name, each in _final_classes(room).items()}
 
 KERNELS: dict[str, type] = {
     each.__name__: each

@@ -1,16 +1,22 @@
 """Priors over the latents. Add a file to add a prior."""
 
 from rpmodels.priors.categorical import CategoricalPrior
+from rpmodels.priors.dirichlet import DirichletPosterior, DirichletPrior, FixedConcentration, LearnedConcentration
 from rpmodels.priors.gaussian import GaussianPrior
 from rpmodels.priors.gaussian_process import GaussianProcessPrior
 from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState
-from rpmodels.priors.markov_chain import MarkovChainPosterior, MarkovChainPrior
+from rpmodels.priors.kalman import LatentState, LinearDynamicsPosterior
+from rpmodels.priors.linear_dynamics import LinearDynamicsPrior
+from rpmodels.priors.markov_chain import MarkovChainPosterior, MarkovChainPrior, stationary
 from rpmodels.priors.prior import IndependentSites, Posterior, Prior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
 
 __all__ = [
     "CategoricalPrior",
+    "DirichletPosterior",
+    "DirichletPrior",
     "DirichletSimplex",
+    "FixedConcentration",
     "FixedSimplex",
     "GaussianPrior",
     "GaussianProcessPrior",
@@ -18,10 +24,15 @@ __all__ = [
     "IndependentSites",
     "InducingPosterior",
     "InducingState",
+    "LatentState",
+    "LearnedConcentration",
     "LearnedSimplex",
+    "LinearDynamicsPosterior",
+    "LinearDynamicsPrior",
     "MarkovChainPosterior",
     "MarkovChainPrior",
     "Posterior",
     "Prior",
     "Simplex",
+    "stationary",
 ]

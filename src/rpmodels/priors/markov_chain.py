@@ -230,3 +230,10 @@ def checked(rows: Float[Tensor, "R K"], what: str = "transition") -> Float[Tenso
         got = f"{rows.tolist()}"
         raise errors.bad_value(f"the {what} probabilities", "numbers ≥ 0, every row with sum 1", got)
     return rows.double() / sums
+
+
+def stationary(transition: Float[Tensor, "K K"]) -> Float[Tensor, "K"]:
+    """Where a chain is after a long time, averaged over its phases: πA = π."""
+    rows = checked(transition)
+    lazy = 0.5 * (rows + torch.eye(len(rows), dtype=rows.dtype))
+    return torch.linalg.matrix_power(lazy, 2**20).mean(0)

@@ -1,0 +1,51 @@
+"""Series as estimators take them: trials in an array or a list, or one long recording, whole or cut into windows."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rpmodels import errors
+from rpmodels.estimators import layout
+from rpmodels.observations import Observations, adapters, read, recording_on_one_clock
+
+
+def read_series(
+    X: Any, factors: Mapping[str, Any] | None, window: int | None, overlap: bool, options: dict[str, Any]
+) -> tuple[Observations, layout.Layout]:
+    """Trials, and the form that results shall have; a recording in pieces of `window` sites, or whole (None)."""
+    X, options["times"] = adapters.to_trials(X, options.get("times"))
+    factors = None if isinstance(X, Mapping) else factors
+    if layout.is_recording(X):
+        return _read_recording(X, factors, window, overlap, options)
+    observations = read(X, factors=factors, series=True, **options)
+    if observations.exists.all() and not layout.is_list(X):
+        return observations, layout.Trials(observations.times)
+    lengths = observations.exists.sum(1).tolist()
+    times = [each[:length] for each, length in zip(observations.times, lengths, strict=True)]
+    return observations, layout.ListOfTrials(lengths, times)
+
+
+def _read_recording(
+    X: Any, factors: Mapping[str, Any] | None, window: int | None, overlap: bool, options: dict[str, Any]
+) -> tuple[Observations, layout.Layout]:
+    """Windows as trials, their times counted from their own beginning."""
+    cut = dict(options)
+    if isinstance(cut.get("times"), Mapping):
+        X, cut["times"], cut["presence"] = recording_on_one_clock(X, cut["times"], cut.get("presence") or {})
+    total = len(next(iter(X.values())) if isinstance(X, Mapping) else X)
+    length = total if window is None else window
+    times = np.arange(total, dtype=np.float64)
+    places = layout.windows(total, length, length // 2 if overlap else 0)
+    if cut.get("times") is not None:
+        times = np.asarray(cut["times"], np.float64)
+        if times.shape != (total,):
+            raise errors.bad_value("times", f"shape ({total},), as the recording", f"shape {times.shape}")
+        pieces = [times[start : start + size] for start, size in places]
+        # Rounded: differences of stamps that should be equal differ in their last digits.
+        unit = float(np.median(np.diff(times)))
+        cut["times"] = [np.round((piece - piece[0]) / unit, 6) * unit for piece in pieces]
+    if cut.get("presence") is not None:
+        cut["presence"] = {n: layout.padded(np.asarray(have), places) for n, have in cut["presence"].items()}
+    observations = read(layout.cut(X, places, total), factors=factors, series=True, **cut)
+    return observations, layout.Recording([s for s, _ in places], [n for _, n in places], times)

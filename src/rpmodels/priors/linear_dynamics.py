@@ -1,0 +1,242 @@
+"""K latents with linear dynamics, z_{t+1} = A z_t + B u_t + w_t with w ~ N(0, Q): conditioning is a Kalman smoother.
+
+Every stable system has a basis in which its stationary covariance is I, and a full Gaussian family does not mind the
+basis: so Q = I − AAᵀ, A is any strict contraction, and without inputs every site is N(0, I). With V free (below a
+length that keeps digits) and LLᵀ = I + VᵀV,
+
+    A = V L⁻ᵀ,   Q⁻¹ = I + VVᵀ,   Q⁻¹A = V L,   AᵀQ⁻¹A = LᵀL − I,
+
+which is smooth, reaches every strict contraction once, and never subtracts AAᵀ from I. The blocks of the joint
+precision are these and what the sites say. Sites that do not exist say nothing: integrating the end of the chain out
+leaves the rest as it was.
+"""
+
+from typing import cast
+
+import torch
+from jaxtyping import Complex, Float
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from rpmodels import checks, errors, linalg
+from rpmodels.carriers import Sites
+from rpmodels.families import Continuous, Family
+from rpmodels.priors.kalman import (
+    LatentState,
+    LinearDynamicsPosterior,
+    Transition,
+    accumulated,
+    chained,
+    moved,
+    noise_like,
+    smoothed,
+    stacked,
+    updated,
+)
+from rpmodels.priors.prior import Posterior, Prior
+
+LARGEST = 100.0
+"""Of V, per latent: a memory of 0.99995 a step. What lasts longer is a constant, and would cost the smoother digits."""
+UNEVEN = 0.01
+"""How far a step between two times may be from the trial's mean step, relative to it."""
+
+
+class LinearDynamicsPrior(Prior):
+    """z_1 ~ N(0, I), z_{t+1} = A z_t + B u_t + w_t, for times that are equally spaced.
+
+    Everything is computed in double precision and rounded (as kernels are): when latents are slow, Q⁻¹ is large and
+    almost cancels.
+
+    Args:
+        family: FullGaussian(K). The latents of a site are correlated a posteriori even where the factors are not,
+            and a diagonal family cannot say so: it is refused for K > 1.
+        n_inputs: how many inputs u drive the latents; `condition_with` takes them, everything else has u = 0
+        memory: of the initial dynamics, A = memory · rotation
+        rotation: by how much (radians per step) A turns at first: dynamics that begin symmetric find no oscillation
+
+    """
+
+    def __init__(self, family: Family, *, n_inputs: int = 0, memory: float = 0.9, rotation: float = 0.05) -> None:
+        super().__init__()
+        if not isinstance(family, Continuous):
+            raise errors.needs_continuous("the linear dynamical prior", type(family).__name__)
+        if family.groups != 1:
+            expected = f"FullGaussian({family.latents}), as the posterior of linear dynamics correlates latents"
+            raise errors.bad_value("family", expected, family)
+        self._family = family
+        self.memory = checks.number("memory", memory, least=0.0, below=0.9999)
+        self.rotation = checks.number("rotation", rotation)
+        size = family.latents
+        upper = torch.ones(size, size, dtype=torch.float64).triu(1)
+        turn = torch.linalg.matrix_exp(self.rotation * (upper.mT - upper))
+        # A = memory · turn ⟺ V = memory/√(1 − memory²) · turn; `raw` is V before it is held below LARGEST.
+        length = self.memory / (1.0 - self.memory**2) ** 0.5
+        length /= (1.0 - (length / LARGEST) ** 2) ** 0.5
+        self.raw = nn.Parameter((length * turn).to(torch.get_default_dtype()))
+        self.B = nn.Parameter(torch.zeros(size, checks.integer("n_inputs", n_inputs, 0)))
+
+    @property
+    def family(self) -> Family:
+        """A full Gaussian."""
+        return cast(Family, self._family)
+
+    @property
+    def latents(self) -> int:
+        """K."""
+        return int(self._family.latents)
+
+    @property
+    def n_inputs(self) -> int:
+        """How many inputs drive the latents."""
+        return int(self.B.shape[1])
+
+    @property
+    def couples_sites(self) -> bool:
+        """The sites of a trial teach each other."""
+        return True
+
+    # ---- the dynamics ------------------------------------------------------------------------
+
+    def transition(self) -> Transition:
+        """One step, as a differentiable function of the parameters."""
+        raw = _wide(self.raw)
+        eye = self._eye()
+        V = raw / (1.0 + raw.square().sum() / (self.latents * LARGEST**2)).sqrt()
+        L = linalg.cholesky(eye + V.mT @ V, "the dynamics")
+        A: Tensor = torch.linalg.solve_triangular(L, V.mT, upper=False).mT
+        precision = eye + V @ V.mT
+        Q, log_det = linalg.inverse_and_log_det(precision, "the dynamics")
+        return Transition(A, Q, precision, V @ L, L.mT @ L - eye, log_det)
+
+    def _eye(self) -> Float[Tensor, "K K"]:
+        return torch.eye(self.latents, dtype=_wide(self.raw).dtype, device=self.raw.device)
+
+    def dynamics(self) -> Float[Tensor, "K K"]:
+        """A."""
+        return self.transition().A.to(self.raw.dtype)
+
+    def noise(self) -> Float[Tensor, "K K"]:
+        """Q = I − AAᵀ."""
+        return self.transition().Q.to(self.raw.dtype)
+
+    @torch.no_grad()
+    def eigenvalues(self) -> Complex[Tensor, "K"]:
+        """Of A, slowest first: |λ| is the memory of one step, the angle of λ how far an oscillation turns in it."""
+        values: Tensor = torch.linalg.eigvals(self.transition().A)
+        return values[values.abs().argsort(descending=True)]
+
+    # ---- the contract ------------------------------------------------------------------------
+
+    def reference(self, sites: Sites, shared: bool) -> Float[Tensor, "S D"]:
+        """N(0, I) at every site."""
+        eye = self._eye().to(self.raw.dtype)
+        return self._family.natural(eye.new_zeros(1, self.latents), self._family.spread(eye[None, None]))
+
+    def condition(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> LinearDynamicsPosterior:
+        """q(Z) ∝ p(Z) exp(Σ_t potentials_t·t(z_t)), with inputs of zero."""
+        return self._conditioned(potentials, sites, self.transition(), None)
+
+    def condition_with(
+        self, potentials: Float[Tensor, "N T D"], sites: Sites, inputs: Float[Tensor, "N_u T_u U"]
+    ) -> LinearDynamicsPosterior:
+        """The same when inputs drive the latents: inputs[:, t] act from site t to t + 1, so the last do nothing."""
+        expected = (*sites.exists.shape, self.n_inputs)
+        if tuple(inputs.shape) != expected:
+            what = f"(trials, sites, n_inputs) = {expected}, one row for every site"
+            raise errors.bad_value("inputs", what, tuple(inputs.shape))
+        known = torch.where(sites.exists[..., None], _wide(inputs), 0.0)
+        driven = pad(known[:, :-1] @ _wide(self.B).mT, (0, 0, 1, 0))
+        transition = self.transition()
+        return self._conditioned(potentials, sites, transition, accumulated(transition.A, driven))
+
+    def _conditioned(
+        self,
+        potentials: Float[Tensor, "N T D"],
+        sites: Sites,
+        transition: Transition,
+        mean: Float[Tensor, "N T K"] | None,
+    ) -> LinearDynamicsPosterior:
+        """In x = z − mean, whose prior has no inputs: what the sites say of z moves the shift and the constant."""
+        self.check_sites(sites)
+        potentials = torch.where(sites.exists[..., None], potentials, 0.0)
+        first, weight = self._split(potentials)
+        said = first if mean is None else first - (weight @ mean[..., None])[..., 0]
+        q = smoothed(chained(transition, said, weight))
+        x = q.mean.transpose(0, 1)
+        log_det = q.log_det - (said.shape[1] - 1) * transition.log_det
+        log_partition = 0.5 * ((said * x).sum((1, 2)) - log_det)
+        if mean is not None:
+            log_partition = log_partition + 0.5 * ((first + said) * mean).sum((1, 2))
+            q = q._replace(mean=(x + mean).transpose(0, 1))
+        return LinearDynamicsPosterior(self._family, potentials, q, log_partition)
+
+    def _split(self, potentials: Float[Tensor, "*b D"]) -> tuple[Float[Tensor, "*b K"], Float[Tensor, "*b K K"]]:
+        """h and W of exp(hᵀz − ½ zᵀWz); only the symmetric part meets zzᵀ."""
+        first, second = _wide(potentials).tensor_split([self.latents], -1)
+        matrix = torch.unflatten(second, -1, (self.latents, self.latents))
+        return first, -matrix - matrix.mT
+
+    def check_sites(self, sites: Sites) -> None:
+        """Refuse times that are not equally spaced within a trial, in whatever unit they are."""
+        steps = torch.where(sites.exists[:, 1:] & sites.exists[:, :-1], sites.times.diff(dim=1), torch.nan)
+        mean = steps.nanmean(1, keepdim=True)
+        uneven = ((steps - mean).abs() > UNEVEN * mean).any(1) | (mean[:, 0] <= 0)
+        if bool(uneven.any()):
+            trial = int(uneven.nonzero()[0])
+            known = steps[trial][~steps[trial].isnan()]
+            got = f"steps between {known.min():g} and {known.max():g} in trial {trial} of the batch"
+            expected = "equally spaced, increasing times in every trial (or choose a Gaussian-process prior)"
+            raise errors.bad_value("times under linear dynamics", expected, got)
+
+    def sample(self, sites: Sites, generator: torch.Generator) -> Float[Tensor, "N T K"]:
+        """Joint draws over the sites of every trial, with inputs of zero."""
+        transition = self.transition()
+        noise = noise_like(transition.A.new_empty(*sites.exists.shape, self.latents), generator)
+        root = linalg.cholesky(transition.Q, "the noise of the dynamics")
+        increments = torch.cat([noise[:, :1], noise[:, 1:] @ root.mT], 1)
+        return accumulated(transition.A, increments).to(self.raw.dtype)
+
+    def update(self, posterior: Posterior, weights: Float[Tensor, "N"], fraction: float) -> None:
+        """Learned by gradient."""
+
+    def parameter_kl(self) -> Float[Tensor, ""]:
+        """Point estimates."""
+        return self.raw.new_zeros(())
+
+    # ---- as time goes by -----------------------------------------------------------------------
+
+    def begin(self, n: int) -> LatentState:
+        """N(0, I): what n trials begin from, before their first `step`."""
+        eye = self._eye().to(self.raw.dtype)
+        return LatentState(eye.new_zeros(n, self.latents), eye.expand(n, -1, -1))
+
+    def step(self, state: LatentState, potential: Float[Tensor, "N D"]) -> LatentState:
+        """One time-step later, with the potential seen there: constant cost, and the same numbers as `filter`."""
+        first, weight = self._split(potential)
+        before = LatentState(*map(_wide, state))
+        return updated(moved(self.transition(), before), first, weight).to(state.mean.dtype)
+
+    def filter(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> LatentState:
+        """Marginals of every site given the past and the present alone."""
+        self.check_sites(sites)
+        first, weight = self._split(torch.where(sites.exists[..., None], potentials, 0.0))
+        transition = self.transition()
+        state = LatentState(*map(_wide, self.begin(len(potentials))))
+        states = []
+        for now in zip(first.unbind(1), weight.unbind(1), strict=True):
+            state = updated(moved(transition, state), *now)
+            states.append(state)
+        return stacked(states).to(potentials.dtype)
+
+    def predict(self, mean: Float[Tensor, "N K"], covariance: Float[Tensor, "N K K"], steps: int) -> LatentState:
+        """Forecasts 1 … `steps` steps after a time with these moments, [N, steps, K] and [N, steps, K, K]."""
+        transition = self.transition()
+        states = [LatentState(_wide(mean), _wide(covariance))]
+        for _ in range(checks.integer("steps", steps, 1)):
+            states.append(moved(transition, states[-1]))
+        return stacked(states[1:]).to(mean.dtype)
+
+
+def _wide(values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """In double precision, where the device has it."""
+    return values if values.device.type == "mps" else values.double()

@@ -1,0 +1,623 @@
+"""Linear dynamics against the dense joint Gaussian over all sites and latents, written here in NumPy."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from scipy.linalg import block_diag
+from scipy.stats import multivariate_normal
+
+from rpmodels.carriers import Sites
+from rpmodels.errors import BuildError, InputError, NumericalError
+from rpmodels.families import Categorical, DiagonalGaussian, FullGaussian
+from rpmodels.priors import kalman, linear_dynamics
+from rpmodels.priors.kalman import by_halves, chained, in_order
+from rpmodels.priors.linear_dynamics import LinearDynamicsPrior
+
+DOUBLE = torch.float64
+K = 2
+LENGTHS = (1, 2, 3, 4, 7, 8, 9, 21)
+WAYS = {"in order": in_order, "by halves": by_halves}
+
+
+@pytest.fixture(params=WAYS.values(), ids=WAYS.keys())
+def way(request, monkeypatch):
+    """Both ways of smoothing, whatever the number of sites."""
+    monkeypatch.setattr(linear_dynamics, "smoothed", request.param)
+    return request.param
+
+
+# ---- dense algebra --------------------------------------------------------------------------------
+
+
+@dataclass
+class Dense:
+    """Moments (T, K) and (T, K, T, K) of the posterior, and of the prior in one flat axis."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    kl: float
+    log_partition: float
+    prior_mean: np.ndarray
+    prior_covariance: np.ndarray
+
+    def marginals(self):
+        return np.einsum("tktl->tkl", self.covariance)
+
+    def pairwise(self):
+        return np.stack([self.covariance[t + 1, :, t] for t in range(len(self.mean) - 1)])
+
+
+def dense_prior(a, length, drive=None):
+    """Mean and covariance of z_1 … z_T: Cov(z_s, z_t) = A^(s−t) for s ≥ t when the stationary covariance is I."""
+    size = len(a)
+    mean = np.zeros((length, size))
+    for t in range(1, length):
+        mean[t] = a @ mean[t - 1] + (0 if drive is None else drive[t - 1])
+    covariance = np.zeros((length, size, length, size))
+    for s in range(length):
+        for t in range(s + 1):
+            covariance[s, :, t] = np.linalg.matrix_power(a, s - t)
+            covariance[t, :, s] = covariance[s, :, t].T
+    return mean.ravel(), covariance.reshape(length * size, length * size)
+
+
+def dense(a, h, w, drive=None):
+    length, size = h.shape
+    m, p = dense_prior(a, length, drive)
+    precision = np.linalg.inv(p) + block_diag(*w)
+    covariance = np.linalg.inv(precision)
+    eta = np.linalg.solve(p, m) + h.ravel()
+    mean = covariance @ eta
+    logs = np.linalg.slogdet(p)[1] + np.linalg.slogdet(precision)[1]
+    shift = mean - m
+    trace = np.trace(np.linalg.solve(p, covariance)) + shift @ np.linalg.solve(p, shift)
+    return Dense(
+        mean.reshape(length, size),
+        covariance.reshape(length, size, length, size),
+        0.5 * (trace - len(mean) + logs),
+        0.5 * (eta @ mean - m @ np.linalg.solve(p, m) - logs),
+        m,
+        p,
+    )
+
+
+# ---- between the two ------------------------------------------------------------------------------
+
+
+def random_potentials(n, length, size=K, seed=0, strength=1.0):
+    """h, W and the library's flat form."""
+    random = np.random.default_rng(seed)
+    h = random.standard_normal((n, length, size))
+    root = random.standard_normal((n, length, size, size))
+    w = strength * (root @ root.swapaxes(-1, -2))
+    return h, w, pack(h, w)
+
+
+def pack(h, w):
+    return torch.tensor(np.concatenate([h, -0.5 * w.reshape(*h.shape[:-1], -1)], -1))
+
+
+def grid(n, length, lengths=None, step=1.0):
+    times = 3.0 + step * torch.arange(length, dtype=DOUBLE).expand(n, -1)
+    lengths = [length] * n if lengths is None else lengths
+    exists = torch.arange(length) < torch.tensor(lengths)[:, None]
+    return Sites(torch.where(exists, times, 0.0), exists)
+
+
+def prior_of(size=K, n_inputs=0, seed=1):
+    """With dynamics that are neither symmetric nor normal."""
+    prior = LinearDynamicsPrior(FullGaussian(size), n_inputs=n_inputs, memory=0.8, rotation=0.4).double()
+    random = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for each in prior.parameters():
+            each.add_(0.5 * torch.randn(each.shape, generator=random, dtype=DOUBLE))
+    return prior
+
+
+def numpy_of(values):
+    return values.detach().double().numpy()
+
+
+def near(got, expected, tolerance=1e-8):
+    got = numpy_of(got) if isinstance(got, torch.Tensor) else got
+    np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
+
+
+def unpack(eta, size=K):
+    eta = numpy_of(eta)
+    covariance = np.linalg.inv(-2 * eta[..., size:].reshape(*eta.shape[:-1], size, size))
+    return np.einsum("...kl,...l->...k", covariance, eta[..., :size]), covariance
+
+
+def assert_is(posterior, n, expected, tolerance=1e-8):
+    """Trial n has the dense moments, divergence and partition function."""
+    length, size = expected.mean.shape
+    mean, covariance = unpack(posterior.eta[n, :length], size)
+    near(mean, expected.mean, tolerance)
+    near(covariance, expected.marginals(), tolerance)
+    near(posterior.latent_mean[n, :length], expected.mean, tolerance)
+    near(posterior.covariance[n, :length], expected.marginals(), tolerance)
+    if length > 1:
+        near(posterior.pairwise[n, : length - 1], expected.pairwise(), tolerance)
+    second = expected.marginals() + expected.mean[:, :, None] * expected.mean[:, None]
+    near(posterior.mu[n, :length], np.concatenate([expected.mean, second.reshape(length, -1)], -1), tolerance)
+    near(posterior.kl[n], expected.kl, tolerance)
+    near(posterior.log_partition[n], expected.log_partition, tolerance)
+
+
+# ---- the dynamics ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_initial_dynamics_are_slow_and_turn_a_little(size):
+    prior = LinearDynamicsPrior(FullGaussian(size), memory=0.95).double()
+    a = numpy_of(prior.dynamics())
+    near(a @ a.T, 0.95**2 * np.eye(size), 1e-6)
+    near(prior.eigenvalues().abs(), 0.95 * np.ones(size), 1e-6)
+    assert np.abs(a - 0.95 * np.eye(size)).max() < 0.2
+    if size > 1:
+        assert np.abs(a - a.T).max() > 0.02
+        assert prior.eigenvalues().imag.abs().max() > 0.02
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_the_stationary_covariance_is_the_identity(size):
+    for seed in range(5):
+        prior = prior_of(size, seed=seed)
+        a, q = numpy_of(prior.dynamics()), numpy_of(prior.noise())
+        near(a @ a.T + q, np.eye(size), 1e-12)
+        near(q, q.T, 1e-12)
+        step = prior.transition()
+        near(step.forward, np.linalg.solve(q, a))
+        near(step.squared, a.T @ np.linalg.solve(q, a))
+        near(step.log_det, -np.linalg.slogdet(q)[1])
+        assert np.allclose(sorted(np.abs(np.linalg.eigvals(a)))[::-1], prior.eigenvalues().abs())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e3, 1e15, 1e30])
+def test_dynamics_are_always_a_strict_contraction(dtype, scale, generator):
+    for rank in (1, 3):
+        prior = LinearDynamicsPrior(FullGaussian(3)).to(dtype)
+        columns = torch.randn(2, 3, rank, generator=generator, dtype=DOUBLE)
+        with torch.no_grad():
+            prior.raw.copy_((scale**0.5 * columns[0]) @ (scale**0.5 * columns[1]).mT)
+        a, q = numpy_of(prior.dynamics()), numpy_of(prior.noise())
+        assert np.linalg.svd(a)[1].max() < 1
+        assert np.linalg.eigvalsh(q).min() > 1e-5
+        near(a @ a.T + q, np.eye(3), 1e-5 if dtype == torch.float32 else 1e-9)
+        (gradient,) = torch.autograd.grad(prior.dynamics().sum() + prior.noise().sum(), prior.raw)
+        assert torch.isfinite(gradient).all()
+
+
+def test_every_strict_contraction_is_reached():
+    """V = A Lᵀ with LᵀL = (I − AᵀA)⁻¹, undone by hand."""
+    random = np.random.default_rng(0)
+    u, _, v = np.linalg.svd(random.standard_normal((3, 3)))
+    a = u @ np.diag([0.99, 0.5, 0.01]) @ v
+    flip = np.eye(3)[::-1]
+    lower = flip @ np.linalg.cholesky(flip @ np.linalg.inv(np.eye(3) - a.T @ a) @ flip).T @ flip
+    wanted = a @ lower.T
+    prior = LinearDynamicsPrior(FullGaussian(3)).double()
+    with torch.no_grad():
+        prior.raw.copy_(torch.tensor(wanted / (1 - (wanted**2).sum() / (3 * linear_dynamics.LARGEST**2)) ** 0.5))
+    near(prior.dynamics(), a)
+
+
+# ---- smoothing ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_posterior_is_the_dense_one(way, length, size):
+    prior = prior_of(size)
+    h, w, potentials = random_potentials(3, length, size)
+    posterior = prior.condition(potentials, grid(3, length))
+    for n in range(3):
+        assert_is(posterior, n, dense(numpy_of(prior.dynamics()), h[n], w[n]))
+
+
+@pytest.mark.parametrize("length", [2, 7, 40])
+def test_as_chosen_by_itself(length):
+    prior = prior_of()
+    h, w, potentials = random_potentials(2, length)
+    posterior = prior.condition(potentials, grid(2, length))
+    for n in range(2):
+        assert_is(posterior, n, dense(numpy_of(prior.dynamics()), h[n], w[n]))
+
+
+@pytest.mark.parametrize("length", [*LENGTHS, 64, 301])
+def test_both_ways_are_the_same(length):
+    prior = prior_of(3)
+    h, w, _ = random_potentials(4, length, 3)
+    chain = chained(prior.transition(), torch.tensor(h), torch.tensor(w))
+    for a, b in zip(in_order(chain), by_halves(chain), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
+
+
+def test_unequal_lengths_and_gaps(way):
+    """What pads holds anything at all, and changes nothing."""
+    lengths, prior = [11, 4, 1, 8], prior_of()
+    h, w, _ = random_potentials(4, 11)
+    h[0, 3:7], w[0, 3:7] = 0, 0
+    h[3, 0], w[3, 0] = 0, 0
+    w[0, 9, :, 1] = w[0, 9, 1, :] = 0  # one latent seen alone
+    potentials, sites = pack(h, w), grid(4, 11, lengths)
+    potentials[~sites.exists] = torch.nan
+    posterior = prior.condition(potentials, sites)
+    for n, length in enumerate(lengths):
+        assert_is(posterior, n, dense(numpy_of(prior.dynamics()), h[n, :length], w[n, :length]))
+        alone = prior.condition(potentials[n : n + 1, :length], grid(1, length))
+        near(posterior.eta[n, :length], numpy_of(alone.eta[0]))
+    assert torch.isfinite(posterior.eta).all()
+
+
+def test_beyond_the_end_are_forecasts(way):
+    prior = prior_of()
+    _, _, potentials = random_potentials(1, 9)
+    posterior = prior.condition(potentials, grid(1, 9, [6]))
+    forecast = prior.predict(posterior.latent_mean[:, 5], posterior.covariance[:, 5], 3)
+    near(posterior.latent_mean[:, 6:], numpy_of(forecast.mean))
+    near(posterior.covariance[:, 6:], numpy_of(forecast.covariance))
+
+
+def test_nothing_seen_leaves_the_prior(way):
+    prior = prior_of()
+    posterior = prior.condition(torch.zeros(2, 10, K + K * K, dtype=DOUBLE), grid(2, 10))
+    near(posterior.eta, np.broadcast_to(numpy_of(prior.reference(grid(2, 10), True)), posterior.eta.shape))
+    near(posterior.kl, np.zeros(2))
+    near(posterior.log_partition, np.zeros(2))
+    near(posterior.pairwise[0], np.tile(numpy_of(prior.dynamics()), (9, 1, 1)))
+
+
+def test_potentials_that_take_information_away(way):
+    """Only the whole must be a distribution: here the past alone is none, and with more taken away nothing is."""
+    prior = prior_of()
+    a = numpy_of(prior.dynamics())
+    h, w, _ = random_potentials(1, 9)
+    w[0, 0], w[0, 1] = -1.1 * np.eye(K), 9 * np.eye(K)
+    posterior = prior.condition(pack(h, w), grid(1, 9))
+    assert_is(posterior, 0, dense(a, h[0], w[0]))
+    with pytest.raises(NumericalError, match="a filtered precision"):
+        prior.filter(pack(h, w), grid(1, 9))
+    w[0, 4] = -100 * np.eye(K)
+    with pytest.raises(NumericalError, match="the posterior precision of the linear dynamics"):
+        prior.condition(pack(h, w), grid(1, 9))
+
+
+def test_only_the_symmetric_part_counts(way):
+    prior = prior_of()
+    _, _, potentials = random_potentials(1, 5)
+    tilted = potentials.clone()
+    tilted[..., K + 1] += 0.3
+    tilted[..., K + 2] -= 0.3
+    near(prior.condition(tilted, grid(1, 5)).eta, numpy_of(prior.condition(potentials, grid(1, 5)).eta))
+
+
+def test_one_latent_may_be_diagonal():
+    raw = torch.randn(2, 6, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
+    diagonal, full = (
+        LinearDynamicsPrior(family).double().condition(family.to_potential(raw), grid(2, 6))
+        for family in (DiagonalGaussian(1), FullGaussian(1))
+    )
+    near(diagonal.eta, numpy_of(full.eta))
+    near(diagonal.kl, numpy_of(full.kl))
+
+
+# ---- inputs ---------------------------------------------------------------------------------------
+
+
+def test_inputs_move_the_dense_mean(way):
+    lengths, prior = [9, 5, 1], prior_of(n_inputs=3)
+    h, w, potentials = random_potentials(3, 9)
+    inputs = torch.tensor(np.random.default_rng(5).standard_normal((3, 9, 3)))
+    drive = numpy_of(inputs) @ numpy_of(prior.B).T
+    sites = grid(3, 9, lengths)
+    inputs[~sites.exists] = torch.nan
+    posterior = prior.condition_with(potentials, sites, inputs)
+    for n, length in enumerate(lengths):
+        expected = dense(numpy_of(prior.dynamics()), h[n, :length], w[n, :length], drive[n, :length])
+        assert_is(posterior, n, expected)
+    assert torch.isfinite(posterior.eta).all()
+
+
+def test_inputs_of_zero_are_none(way):
+    prior = prior_of(n_inputs=2)
+    _, _, potentials = random_potentials(2, 6)
+    sites = grid(2, 6)
+    without, with_zero = (
+        prior.condition(potentials, sites),
+        prior.condition_with(potentials, sites, torch.zeros(2, 6, 2, dtype=DOUBLE)),
+    )
+    near(without.eta, numpy_of(with_zero.eta))
+    near(without.kl, numpy_of(with_zero.kl))
+
+
+def test_inputs_start_without_effect_and_get_gradients():
+    prior = LinearDynamicsPrior(FullGaussian(K), n_inputs=2).double()
+    _, _, potentials = random_potentials(2, 6)
+    inputs = torch.randn(2, 6, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
+    prior.condition_with(potentials, grid(2, 6), inputs).log_partition.sum().backward()
+    assert (prior.B == 0).all()
+    assert (prior.B.grad.abs() > 1e-3).all()
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 3), (2, 6, 2), (1, 6, 3)])
+def test_inputs_of_another_shape_are_refused(shape):
+    with pytest.raises(InputError, match=r"inputs: expected .*\(2, 6, 3\).*, got \(\d, \d, \d\)"):
+        prior_of(n_inputs=3).condition_with(random_potentials(2, 6)[2], grid(2, 6), torch.zeros(shape))
+
+
+# ---- gradients ------------------------------------------------------------------------------------
+
+
+class Conditioned(torch.nn.Module):
+    """What a posterior gives, as a function of potentials, inputs and every parameter of the prior."""
+
+    def __init__(self, prior, sites):
+        super().__init__()
+        self.prior, self.sites = prior, sites
+
+    def forward(self, potentials, inputs):
+        posterior = self.prior.condition_with(potentials, self.sites, inputs)
+        return posterior.eta, posterior.mu, posterior.pairwise, posterior.kl, posterior.log_partition
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 6])
+def test_gradients_are_finite_differences(way, length):
+    model = Conditioned(prior_of(n_inputs=1), grid(2, length, [length, 1]))
+    names, values = zip(*model.named_parameters(), strict=True)
+    potentials = random_potentials(2, length)[2].requires_grad_()
+    inputs = torch.randn(2, length, 1, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
+
+    def function(potentials, *parameters):
+        given = dict(zip(names, parameters, strict=True))
+        return torch.func.functional_call(model, given, (potentials, inputs))
+
+    assert torch.autograd.gradcheck(function, (potentials, *values))
+
+
+def test_gradients_are_those_of_the_dense_computation(way):
+    """Through A alone: the derivative by the parameters is that by A, carried on."""
+    prior, length = prior_of(), 13
+    potentials = random_potentials(1, length)[2].requires_grad_()
+    posterior = prior.condition(potentials, grid(1, length))
+    value = posterior.kl.sum() + posterior.latent_mean.sin().sum() + posterior.covariance.cos().sum()
+    got = torch.autograd.grad(value, [potentials, prior.raw])
+
+    powers = [torch.eye(K, dtype=DOUBLE)]
+    for _ in range(length - 1):
+        powers.append(prior.dynamics() @ powers[-1])
+    rows = [[powers[s - t] if s >= t else powers[t - s].mT for t in range(length)] for s in range(length)]
+    whole = torch.cat([torch.cat(row, 1) for row in rows])
+    h, w = potentials[0, :, :K], -2 * potentials[0, :, K:].reshape(length, K, K)
+    precision = torch.linalg.inv(whole) + torch.block_diag(*(0.5 * (w + w.mT)))
+    covariance = torch.linalg.inv(precision)
+    mean = covariance @ h.reshape(-1)
+    kl = 0.5 * torch.trace(torch.linalg.solve(whole, covariance + torch.outer(mean, mean)))
+    kl = kl + 0.5 * (torch.logdet(whole) + torch.logdet(precision) - length * K)
+    blocks = torch.stack([covariance[t * K : (t + 1) * K, t * K : (t + 1) * K] for t in range(length)])
+    wanted = torch.autograd.grad(kl + mean.sin().sum() + blocks.cos().sum(), [potentials, prior.raw])
+    for a, b in zip(got, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
+
+
+def test_the_slope_of_the_partition_function_is_the_mean_parameter(way):
+    potentials = random_potentials(3, 10)[2].requires_grad_()
+    posterior = prior_of().condition(potentials, grid(3, 10))
+    (slope,) = torch.autograd.grad(posterior.log_partition.sum(), potentials)
+    near(slope, numpy_of(posterior.mu))
+
+
+# ---- single precision -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("memory", [0.9, 0.9995])
+def test_float32_keeps_its_digits(way, memory):
+    """Even for slow latents and weak, rare evidence, where precisions almost cancel."""
+    _, _, potentials = random_potentials(2, 300, strength=0.01)
+    potentials[:, torch.arange(300) % 10 > 0] = 0.0
+    narrow = LinearDynamicsPrior(FullGaussian(K), memory=memory)
+    wide = LinearDynamicsPrior(FullGaussian(K)).double()
+    wide.load_state_dict(narrow.state_dict())
+    rounded = potentials.float().requires_grad_()
+    got = narrow.condition(rounded, grid(2, 300))
+    wanted = wide.condition(rounded.detach().double(), grid(2, 300))
+    for a, b in ((got.eta, wanted.eta), (got.mu, wanted.mu), (got.kl, wanted.kl)):
+        assert a.dtype == torch.float32
+        near(a, numpy_of(b), 1e-6)
+    (got.eta.sum() + got.kl.sum()).backward()
+    assert torch.isfinite(rounded.grad).all()
+    assert torch.isfinite(narrow.raw.grad).all()
+    seen = narrow.filter(rounded.detach(), grid(2, 300))
+    z, log_ratio = got.draw(torch.Generator().manual_seed(0))
+    for each in (*seen, z, log_ratio, narrow.sample(grid(2, 5), torch.Generator().manual_seed(0)), *narrow.begin(2)):
+        assert each.dtype == torch.float32
+        assert torch.isfinite(each).all()
+
+
+# ---- forwards in time -----------------------------------------------------------------------------
+
+
+def test_filter_is_the_dense_posterior_of_what_was_seen():
+    prior = prior_of()
+    h, w, potentials = random_potentials(2, 8)
+    mean, covariance = prior.filter(potentials, grid(2, 8, [8, 6]))
+    assert mean.shape == (2, 8, K)
+    assert covariance.shape == (2, 8, K, K)
+    for n, length in enumerate([8, 6]):
+        for t in range(length):
+            expected = dense(numpy_of(prior.dynamics()), h[n, : t + 1], w[n, : t + 1])
+            near(mean[n, t], expected.mean[-1])
+            near(covariance[n, t], expected.marginals()[-1])
+
+
+def test_the_future_does_not_change_the_filter():
+    prior = prior_of()
+    _, _, potentials = random_potentials(2, 8)
+    other = potentials.clone()
+    other[:, 5:] = random_potentials(2, 3, seed=9)[2]
+    before, after = prior.filter(potentials, grid(2, 8)), prior.filter(other, grid(2, 8))
+    for a, b in zip(before, after, strict=True):
+        assert torch.equal(a[:, :5], b[:, :5])
+        assert not torch.isclose(a[:, 5:], b[:, 5:]).any(-1).all()
+
+
+def test_the_last_filtered_is_the_last_smoothed(way):
+    prior = prior_of()
+    _, _, potentials = random_potentials(2, 12)
+    filtered, posterior = prior.filter(potentials, grid(2, 12)), prior.condition(potentials, grid(2, 12))
+    near(filtered.mean[:, -1], numpy_of(posterior.latent_mean[:, -1]))
+    near(filtered.covariance[:, -1], numpy_of(posterior.covariance[:, -1]))
+
+
+def test_stepping_is_filtering():
+    prior = prior_of()
+    _, _, potentials = random_potentials(3, 10)
+    potentials[:, 4:6] = 0.0
+    filtered = prior.filter(potentials, grid(3, 10))
+    state = prior.begin(3)
+    for t in range(10):
+        state = prior.step(state, potentials[:, t])
+        near(state.mean, numpy_of(filtered.mean[:, t]), 1e-12)
+        near(state.covariance, numpy_of(filtered.covariance[:, t]), 1e-12)
+
+
+def test_forecasts_are_the_dense_ones():
+    prior = prior_of()
+    h, w, potentials = random_potentials(2, 6)
+    mean, covariance = prior.filter(potentials, grid(2, 6))
+    forecast = prior.predict(mean[:, -1], covariance[:, -1], 4)
+    assert forecast.mean.shape == (2, 4, K)
+    for n in range(2):
+        nothing = np.zeros((4, K)), np.zeros((4, K, K))
+        both = (np.concatenate([seen[n], none]) for seen, none in zip((h, w), nothing, strict=True))
+        expected = dense(numpy_of(prior.dynamics()), *both)
+        near(forecast.mean[n], expected.mean[6:])
+        near(forecast.covariance[n], expected.marginals()[6:])
+    far = prior.predict(mean[:, -1], covariance[:, -1], 2000)
+    near(far.mean[:, -1], np.zeros((2, K)), 1e-6)
+    near(far.covariance[:, -1], np.tile(np.eye(K), (2, 1, 1)), 1e-6)
+
+
+# ---- draws ----------------------------------------------------------------------------------------
+
+DRAWS = 20000
+
+
+def assert_drawn_from(z, mean, covariance):
+    z = numpy_of(z).reshape(len(z), -1)
+    scale = np.sqrt(np.diag(covariance))
+    near((z.mean(0) - mean) / scale, np.zeros(len(mean)), 5 / len(z) ** 0.5)
+    near((np.cov(z.T) - covariance) / np.outer(scale, scale), np.zeros_like(covariance), 8 / len(z) ** 0.5)
+
+
+@pytest.mark.parametrize("length", [1, 5])
+def test_samples_of_the_prior(length, generator):
+    prior = prior_of()
+    z = prior.sample(grid(DRAWS, length), generator)
+    assert z.shape == (DRAWS, length, K)
+    assert_drawn_from(z, *dense_prior(numpy_of(prior.dynamics()), length))
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_draws_of_the_posterior_and_their_ratio(way, length, generator):
+    prior = prior_of(n_inputs=1)
+    h, w, potentials = random_potentials(1, length)
+    inputs = torch.randn(1, length, 1, dtype=DOUBLE, generator=generator)
+    drive = numpy_of(inputs)[0] @ numpy_of(prior.B).T
+    sites = grid(DRAWS, length)
+    posterior = prior.condition_with(
+        potentials.expand(DRAWS, -1, -1).clone(), sites, inputs.expand(DRAWS, -1, -1).clone()
+    )
+    z, log_ratio = posterior.draw(generator)
+    expected = dense(numpy_of(prior.dynamics()), h[0], w[0], drive)
+    flat = expected.covariance.reshape(length * K, -1)
+    assert_drawn_from(z, expected.mean.ravel(), flat)
+    points = numpy_of(z[:50]).reshape(50, -1)
+    log_p = multivariate_normal.logpdf(points, expected.prior_mean, expected.prior_covariance)
+    log_q = multivariate_normal.logpdf(points, expected.mean.ravel(), 0.5 * (flat + flat.T))
+    near(log_ratio[:50], log_p - log_q)
+
+
+def test_draws_ignore_what_pads(generator):
+    prior = prior_of()
+    h, w, potentials = random_potentials(1, 6)
+    potentials[:, 4:] = torch.nan
+    z, log_ratio = prior.condition(potentials, grid(1, 6, [4])).draw(generator)
+    expected = dense(numpy_of(prior.dynamics()), h[0, :4], w[0, :4])
+    point, flat = numpy_of(z[0, :4]).ravel(), expected.covariance.reshape(4 * K, -1)
+    log_q = multivariate_normal.logpdf(point, expected.mean.ravel(), 0.5 * (flat + flat.T))
+    log_p = multivariate_normal.logpdf(point, expected.prior_mean, expected.prior_covariance)
+    near(log_ratio[0], log_p - log_q)
+
+
+# ---- the contract ---------------------------------------------------------------------------------
+
+
+def test_the_rest_of_the_contract():
+    prior = LinearDynamicsPrior(FullGaussian(3), n_inputs=2)
+    assert prior.couples_sites
+    assert prior.family == FullGaussian(3)
+    assert (prior.latents, prior.n_inputs) == (3, 2)
+    assert (prior.memory, prior.rotation) == (0.9, 0.05)
+    assert prior.parameter_kl() == 0
+    reference = prior.reference(grid(2, 4), shared=False)
+    near(reference, np.concatenate([np.zeros(3), -0.5 * np.eye(3).ravel()])[None], 1e-7)
+    raw = prior.raw.detach().clone()
+    prior.update(prior.condition(torch.zeros(2, 4, 12), grid(2, 4)), torch.ones(2), 1.0)
+    assert torch.equal(prior.raw, raw)
+
+
+@pytest.mark.parametrize("step", [1e-9, 0.02, 1e6])
+def test_any_unit_of_time(step):
+    _, _, potentials = random_potentials(3, 9)
+    prior, lengths = prior_of(), [9, 2, 1]
+    near(
+        prior.condition(potentials, grid(3, 9, lengths, step)).kl,
+        numpy_of(prior.condition(potentials, grid(3, 9, lengths)).kl),
+    )
+
+
+def test_time_stamps_of_today():
+    times = 1.7e9 + 0.02 * torch.arange(50, dtype=DOUBLE).expand(2, -1)
+    prior_of().check_sites(Sites(times, torch.ones(2, 50, dtype=torch.bool)))
+
+
+@pytest.mark.parametrize(
+    "times", [[0.0, 1.0, 2.5, 3.5], [0.0, 1.0, 1.0, 2.0], [3.0, 2.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
+)
+def test_irregular_times_are_refused(times):
+    sites = Sites(torch.tensor([[0.0, 1.0, 2.0, 3.0], times], dtype=DOUBLE), torch.ones(2, 4, dtype=torch.bool))
+    _, _, potentials = random_potentials(2, 4)
+    for function in (prior_of().condition, prior_of().filter):
+        with pytest.raises(InputError, match=r"expected equally spaced, increasing times .*, got steps .* in trial 1"):
+            function(potentials, sites)
+
+
+def test_wrong_arguments_are_named():
+    with pytest.raises(BuildError, match="Categorical"):
+        LinearDynamicsPrior(Categorical(3))
+    with pytest.raises(InputError, match=r"family: expected FullGaussian\(2\).*, got DiagonalGaussian"):
+        LinearDynamicsPrior(DiagonalGaussian(2))
+    with pytest.raises(InputError, match="memory"):
+        LinearDynamicsPrior(FullGaussian(2), memory=1.0)
+    with pytest.raises(InputError, match="n_inputs"):
+        LinearDynamicsPrior(FullGaussian(2), n_inputs=-1)
+    with pytest.raises(InputError, match="steps"):
+        prior_of().predict(*prior_of().begin(1), 0)
+
+
+def test_short_trials_go_in_order(monkeypatch):
+    used = []
+    for name, function in (("in_order", in_order), ("by_halves", by_halves)):
+        monkeypatch.setattr(
+            kalman, name, lambda chain, name=name, function=function: used.append(name) or function(chain)
+        )
+    prior = prior_of()
+    for length in (kalman.SHORT, kalman.SHORT + 1):
+        prior.condition(random_potentials(1, length)[2], grid(1, length))
+    assert used[0] == "in_order"
+    assert set(used[1:]) == {"by_halves"}
