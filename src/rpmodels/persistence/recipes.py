@@ -1,8 +1,8 @@
 """Of which parts a model is made, as plain values: enough to build it again, empty, for its tensors.
 
 A part is described by its class's name and the arguments of its constructor, which it keeps under their own names.
-Only the final classes of the rooms named here are ever built from a file. Anything else is the user's own: it is named, its tensors are
-kept, and whoever opens the file must hand it in.
+Only the final classes of the rooms named here are ever built from a file. Anything else is the user's own: it is
+named, its tensors are kept, and whoever opens the file must hand it in.
 """
 
 import inspect

@@ -236,4 +236,5 @@ def stationary(transition: Float[Tensor, "K K"]) -> Float[Tensor, "K"]:
     """Where a chain is after a long time, averaged over its phases: πA = π."""
     rows = checked(transition)
     lazy = 0.5 * (rows + torch.eye(len(rows), dtype=rows.dtype))
-    return torch.linalg.matrix_power(lazy, 2**20).mean(0)
+    after: Tensor = torch.linalg.matrix_power(lazy, 2**20)
+    return after.mean(0)
