@@ -20,7 +20,7 @@ from rpmodels import (
     recognition,
 )
 from rpmodels.errors import RPModelsError, RPModelsWarning
-from rpmodels.estimators import RPFA, RPGPFA, RPHMM, RPCategorical, load
+from rpmodels.estimators import RPFA, RPGPFA, RPHMM, RPLDA, RPCategorical, load
 from rpmodels.learning import TimeLimit, Training, train
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, adapters, read
@@ -30,6 +30,7 @@ __all__ = [
     "RPFA",
     "RPGPFA",
     "RPHMM",
+    "RPLDA",
     "RPM",
     "Observations",
     "RPCategorical",

@@ -173,7 +173,7 @@ def head(choice: str) -> Head:
 
 
 def markov_chain_prior(choice: Any, n_states: int) -> MarkovChainPrior:
-    """By name ("learned"), (K, K) transition probabilities (starting from where they lead), or a Dirichlet concentration."""
+    """By name ("learned"), by (K, K) transition probabilities, or by a number: the concentration of Dirichlets."""
     if isinstance(choice, str):
         if choice != "learned":
             raise errors.bad_choice("transitions", ("learned", "a (K, K) matrix", "a Dirichlet concentration"), choice)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from rpmodels import errors, log_weight
 from rpmodels.estimators import choices, tables
 from rpmodels.estimators.base import LABELS, RPMEstimator
-from rpmodels.estimators.layout import Layout
+from rpmodels.estimators.layout import Layout, joined
 from rpmodels.families import Continuous, Family
 from rpmodels.free_energy import Score
 from rpmodels.inference import EStep
@@ -149,7 +149,7 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
         observations, layout = self._new(X, **options)
         model = self._fitted()
         parts = [_moments(model, each.posterior.eta)[0] for each in model.infer(observations)]
-        return layout.form(_joined(parts, observations.n_sites))
+        return layout.form(joined(parts, observations.n_sites))
 
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
         """fit(X).transform(X)."""
@@ -164,13 +164,13 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
 
     def _described(self, posteriors: Sequence[Posterior], layout: Layout, n_sites: int) -> LatentPosterior:
         moments = [_moments(self._fitted(), posterior.eta) for posterior in posteriors]
-        mean, covariance = (_joined(each, n_sites) for each in zip(*moments, strict=True))
+        mean, covariance = (joined(each, n_sites) for each in zip(*moments, strict=True))
 
         def draws(n_samples: int, random_state: int) -> list[Any]:
             generator = torch.Generator(self._fitted().device).manual_seed(spawn(random_state, 1)[0])
             with torch.no_grad():
                 return [
-                    layout.form(_joined([posterior.sample(generator) for posterior in posteriors], n_sites))
+                    layout.form(joined([posterior.sample(generator) for posterior in posteriors], n_sites))
                     for _ in range(n_samples)
                 ]
 
@@ -188,7 +188,7 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
             means.append(family.moments(eta)[0])
             covariances.append(family.covariance(eta))
         sites = observations.n_sites
-        return layout.form(_joined(means, sites)), layout.form(_joined(covariances, sites))
+        return layout.form(joined(means, sites)), layout.form(joined(covariances, sites))
 
     def score_samples(self, X: Any, *, exact: bool = False, **options: Any) -> NDArray[np.float64]:
         """The bound on log W of every observation (with `exact`, ⟨log F⟩ by quadrature, K ≤ 3)."""
@@ -243,9 +243,3 @@ def _with_constant_precision(
 def _moments(model: RPM, eta: Float[Tensor, "N T D"]) -> tuple[Float[Tensor, "N T K"], Float[Tensor, "N T K K"]]:
     family = cast(Continuous, model.prior.family)
     return family.moments(eta)[0], family.covariance(eta)
-
-
-def _joined(parts: Sequence[Tensor], n_sites: int) -> NDArray[Any]:
-    """Batches as one array, padded to the same number of sites."""
-    padded = [nn.functional.pad(p, [0, 0] * (p.ndim - 2) + [0, n_sites - p.shape[1]]) for p in parts]
-    return np.asarray(torch.cat(padded).cpu().numpy())

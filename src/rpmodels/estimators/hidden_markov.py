@@ -8,13 +8,13 @@ from typing import Any, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from rpmodels import checks
 from rpmodels.carriers import Sites
 from rpmodels.estimators import choices
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
-from rpmodels.estimators.layout import Layout
+from rpmodels.estimators.layout import Layout, joined, padded_to
 from rpmodels.estimators.series import read_series
 from rpmodels.estimators.streams import Stream
 from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, Start, Training
@@ -163,12 +163,12 @@ class RPHMM(RPMEstimator):
     def predict(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Any:
         """The most probable sequence of states (Viterbi), from whatever factors are present."""
         observations, layout = self._new(X, presence)
-        return layout.form(_joined([q.viterbi() for q in self._posteriors(observations)], observations.n_sites))
+        return layout.form(joined([q.viterbi() for q in self._posteriors(observations)], observations.n_sites))
 
     def predict_proba(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Any:
         """Probabilities of the states given the whole trial: (…, K)."""
         observations, layout = self._new(X, presence)
-        return layout.form(_joined([q.mu for q in self._posteriors(observations)], observations.n_sites))
+        return layout.form(joined([q.mu for q in self._posteriors(observations)], observations.n_sites))
 
     def smooth(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Any:
         """The same as `predict_proba`."""
@@ -177,7 +177,7 @@ class RPHMM(RPMEstimator):
     def filter(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Any:
         """Probabilities of the states given past and present alone: (…, K)."""
         observations, layout = self._new(X, presence)
-        return layout.form(_joined(self._filtered(observations), observations.n_sites))
+        return layout.form(joined(self._filtered(observations), observations.n_sites))
 
     @torch.no_grad()
     def _filtered(self, observations: Observations) -> list[Tensor]:
@@ -189,7 +189,7 @@ class RPHMM(RPMEstimator):
         checks.integer("steps", steps, 1)
         observations, layout = self._new(X, presence)
         last = torch.as_tensor(np.maximum(observations.exists.sum(1) - 1, 0), device=self._fitted().device)
-        filtered = torch.cat([_padded(each, observations.n_sites) for each in self._filtered(observations)])
+        filtered = torch.cat([padded_to(each, observations.n_sites) for each in self._filtered(observations)])
         now = filtered[torch.arange(len(last), device=last.device), last]
         return layout.ahead(self._prior.predict(now, steps).cpu().numpy())
 
@@ -212,7 +212,7 @@ class RPHMM(RPMEstimator):
             model.prior.family.mean(model.references(batch.sites)[name] + factors[name].g)
             for batch, factors in model.recognised(observations)
         ]
-        return layout.form(_joined(parts, observations.n_sites))
+        return layout.form(joined(parts, observations.n_sites))
 
     @torch.no_grad()
     def sample(self, n_samples: int = 1, length: int = 100) -> NDArray[np.int64]:
@@ -235,12 +235,3 @@ class RPHMM(RPMEstimator):
     def initial_(self) -> NDArray[Any]:
         """Probabilities of the first state of a piece."""
         return np.asarray(self._prior.probabilities.cpu().numpy())
-
-
-def _padded(part: Tensor, n_sites: int) -> Tensor:
-    return nn.functional.pad(part, [0, 0] * (part.ndim - 2) + [0, n_sites - part.shape[1]])
-
-
-def _joined(parts: Sequence[Tensor], n_sites: int) -> NDArray[Any]:
-    """Batches as one array, padded to the same number of sites."""
-    return np.asarray(torch.cat([_padded(part, n_sites) for part in parts]).cpu().numpy())

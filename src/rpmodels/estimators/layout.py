@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from rpmodels import errors
 
@@ -138,3 +140,13 @@ def padded(have: NDArray[np.bool_], places: Sequence[tuple[int, int]]) -> NDArra
     for row, (start, length) in zip(result, places, strict=True):
         row[:length] = have[start : start + length]
     return result
+
+
+def padded_to(part: Tensor, n_sites: int) -> Tensor:
+    """(N, T, …) with zeros up to this many sites."""
+    return nn.functional.pad(part, [0, 0] * (part.ndim - 2) + [0, n_sites - part.shape[1]])
+
+
+def joined(parts: Sequence[Tensor], n_sites: int) -> NDArray[Any]:
+    """Batches as one array, padded to the same number of sites."""
+    return np.asarray(torch.cat([padded_to(part, n_sites) for part in parts]).cpu().numpy())

@@ -1,6 +1,7 @@
 """What the user handed in: named factors, trials, times, presence, scaling; checked once, here."""
 
 from rpmodels.observations.observations import FactorSpec, Observations
+from rpmodels.observations.patches import cut_patches
 from rpmodels.observations.reading import read
 from rpmodels.observations.scaling import NAMES as SCALING_NAMES
 from rpmodels.observations.scaling import Scaling, ScalingName, Unscaled, fit_scaling, suggested_scaling
@@ -14,6 +15,7 @@ __all__ = [
     "Scaling",
     "ScalingName",
     "Unscaled",
+    "cut_patches",
     "fit_scaling",
     "read",
     "recording_on_one_clock",
