@@ -20,7 +20,7 @@ from rpmodels import (
     recognition,
 )
 from rpmodels.errors import RPModelsError, RPModelsWarning
-from rpmodels.estimators import RPFA, RPGPFA, RPHMM, RPLDA, RPCategorical, load
+from rpmodels.estimators import RPFA, RPGPFA, RPHMM, RPLDA, RPLDS, RPCategorical, load
 from rpmodels.learning import TimeLimit, Training, train
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, adapters, read
@@ -31,6 +31,7 @@ __all__ = [
     "RPGPFA",
     "RPHMM",
     "RPLDA",
+    "RPLDS",
     "RPM",
     "Observations",
     "RPCategorical",

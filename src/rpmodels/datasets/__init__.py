@@ -6,6 +6,7 @@ from rpmodels.datasets.lorenz import lorenz
 from rpmodels.datasets.maze import Maze, digit_maze
 from rpmodels.datasets.mnist import Images, load_mnist
 from rpmodels.datasets.pairs import load_digit_images, make_pairs
+from rpmodels.datasets.rotation import rotating_spot
 from rpmodels.datasets.series import Series
 from rpmodels.datasets.textures import Mosaics, load_van_hateren, texture_mosaics
 
@@ -25,6 +26,7 @@ __all__ = [
     "make_pairs",
     "plain_ball",
     "poisson_ball",
+    "rotating_spot",
     "structured_ball",
     "texture_mosaics",
     "textured_ball",

@@ -6,8 +6,21 @@ from rpmodels.estimators.continuous import LatentPosterior
 from rpmodels.estimators.factor_analysis import RPFA
 from rpmodels.estimators.gaussian_process import RPGPFA
 from rpmodels.estimators.hidden_markov import RPHMM
+from rpmodels.estimators.linear_dynamics import RPLDS
+from rpmodels.estimators.marginals import LatentMarginals
 from rpmodels.estimators.topics import RPLDA
 
 load = RPMEstimator.load
 
-__all__ = ["RPFA", "RPGPFA", "RPHMM", "RPLDA", "LatentPosterior", "RPCategorical", "RPMEstimator", "load"]
+__all__ = [
+    "RPFA",
+    "RPGPFA",
+    "RPHMM",
+    "RPLDA",
+    "RPLDS",
+    "LatentMarginals",
+    "LatentPosterior",
+    "RPCategorical",
+    "RPMEstimator",
+    "load",
+]

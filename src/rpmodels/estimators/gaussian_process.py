@@ -13,10 +13,12 @@ from rpmodels.carriers import Sites
 from rpmodels.estimators import kernels, layout
 from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
-from rpmodels.estimators.series import read_series
-from rpmodels.families import Family
+from rpmodels.estimators.marginals import LatentMarginals
+from rpmodels.estimators.series import atoms_of_series, read_series, times_ahead
+from rpmodels.families import Continuous, Family
+from rpmodels.inference import summed_potentials
 from rpmodels.learning import AsGiven, LongStart, RandomStart, Start, Training
-from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
+from rpmodels.mixtures import AtomPolicy
 from rpmodels.observations import Observations
 from rpmodels.priors import GaussianProcessPrior, InducingPosterior, Prior
 
@@ -25,10 +27,6 @@ RUNG = 100
 LEAD = 0.1
 """Nats a site that the best start must have learnt before the others are dropped: a start with long length scales
 leads before any other has begun to learn, and may be the one that memorises."""
-SAMPLE = 128
-"""Pooled atoms drawn in every training step (docs/results/atoms.md)."""
-ALIGNED_TRIALS = 40
-"""As many trials on one grid make a mixture per time good enough (docs/results/atoms.md)."""
 
 
 class RPGPFA(ContinuousEstimator):
@@ -166,15 +164,7 @@ class RPGPFA(ContinuousEstimator):
         )
 
     def _atoms(self, observations: Observations) -> AtomPolicy:
-        if isinstance(self.atoms, AtomPolicy):
-            return self.atoms
-        known: dict[str, AtomPolicy] = {"per_time": PerSite(), "pooled": Pooled(SAMPLE)}
-        if self.atoms == "auto":
-            aligned = observations.has_common_times() and bool(observations.exists.all())
-            return known["per_time" if aligned and len(observations) >= ALIGNED_TRIALS else "pooled"]
-        if self.atoms not in known:
-            raise errors.bad_choice("atoms", ("auto", *known, "an AtomPolicy"), self.atoms)
-        return known[self.atoms]
+        return atoms_of_series(self.atoms, observations)
 
     def _starts(self) -> Sequence[Start]:
         further = [LongStart() if number % 2 else RandomStart() for number in range(self.n_init - 1)]
@@ -215,3 +205,42 @@ class RPGPFA(ContinuousEstimator):
                 predictions.append(cast(InducingPosterior, each.posterior).at(there))
         everywhere = np.broadcast_to(new, (len(observations), len(new)))
         return self._described(predictions, layout.Trials(everywhere), len(new))
+
+    def smooth(self, X: Any, **options: Any) -> LatentPosterior:
+        """The same as `posterior`."""
+        return self.posterior(X, **options)
+
+    @torch.no_grad()
+    def filter(self, X: Any, **options: Any) -> LatentMarginals:
+        """Latents given past and present alone: one conditioning for every time, so T times the cost of `posterior`."""
+        observations, form = self._new(X, **options)
+        model = self._fitted()
+        etas = []
+        for batch, factors in model.recognised(observations):
+            potentials = summed_potentials(factors)
+            place = torch.arange(potentials.shape[1], device=model.device)[:, None]
+            known = (torch.where(place <= t, potentials, 0.0) for t in range(len(place)))
+            now = [model.prior.condition(each, batch.sites).eta[:, t] for t, each in enumerate(known)]
+            etas.append(torch.stack(now, 1))
+        mean, covariance = self._moments_of(etas, observations.n_sites)
+        return LatentMarginals(form.form(mean), form.form(covariance), form.times)
+
+    @torch.no_grad()
+    def forecast(self, X: Any, steps: int = 1, **options: Any) -> LatentMarginals:
+        """Latents in the steps after the end of every trial, a step as long as the last one of the trial."""
+        observations, form = self._new(X, **options)
+        model = self._fitted()
+        ahead = times_ahead(observations, checks.integer("steps", steps, 1))
+        etas, begun = [], 0
+        for each in model.infer(observations):
+            times = torch.as_tensor(ahead[begun : begun + each.batch.size], device=model.device)
+            begun += each.batch.size
+            there = Sites(times, torch.ones_like(times, dtype=torch.bool))
+            etas.append(cast(InducingPosterior, each.posterior).at(there).eta)
+        mean, covariance = self._moments_of(etas, steps)
+        return LatentMarginals(form.ahead(mean), form.ahead(covariance), form.times_ahead(ahead))
+
+    def _moments_of(self, etas: Sequence[torch.Tensor], n_sites: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        family = cast(Continuous, self._fitted().prior.family)
+        mean = layout.joined([family.moments(eta)[0] for eta in etas], n_sites)
+        return mean, layout.joined([family.covariance(eta) for eta in etas], n_sites)

@@ -29,6 +29,10 @@ class Layout(ABC):
         """(N, steps, …) after the end of every trial, as the user expects it."""
         return values
 
+    def times_ahead(self, times: Times) -> Any:
+        """When these are, from times (N, steps) on the trials' own clocks."""
+        return self.ahead(times)
+
 
 class Rows(Layout):
     """One site per observation: (N, …)."""
@@ -96,6 +100,11 @@ class Recording(Layout):
     def ahead(self, values: NDArray[Any]) -> NDArray[Any]:
         """After the end of the last window."""
         return np.asarray(values[-1])
+
+    def times_ahead(self, times: Times) -> Times:
+        """On the clock of the recording."""
+        step = times[-1, 1] - times[-1, 0] if times.shape[1] > 1 else np.median(np.diff(self.times))
+        return np.asarray(self.times[-1] + step * np.arange(1, times.shape[1] + 1))
 
 
 def is_recording(data: Any) -> bool:

@@ -4,10 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rpmodels import errors
 from rpmodels.estimators import layout
+from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
 from rpmodels.observations import Observations, adapters, read, recording_on_one_clock
+
+SAMPLE = 128
+"""Pooled atoms drawn in every training step (docs/results/atoms.md)."""
+ALIGNED_TRIALS = 40
+"""As many trials on one grid make a mixture per time good enough (docs/results/atoms.md)."""
 
 
 def read_series(
@@ -49,3 +56,25 @@ def _read_recording(
         cut["presence"] = {n: layout.padded(np.asarray(have), places) for n, have in cut["presence"].items()}
     observations = read(layout.cut(X, places, total), factors=factors, series=True, **cut)
     return observations, layout.Recording([s for s, _ in places], [n for _, n in places], times)
+
+
+def atoms_of_series(choice: Any, observations: Observations) -> AtomPolicy:
+    """By name ("auto", "per_time", "pooled"), or a policy of the user's."""
+    if isinstance(choice, AtomPolicy):
+        return choice
+    known: dict[str, AtomPolicy] = {"per_time": PerSite(), "pooled": Pooled(SAMPLE)}
+    if choice == "auto":
+        aligned = observations.has_common_times() and bool(observations.exists.all())
+        return known["per_time" if aligned and len(observations) >= ALIGNED_TRIALS else "pooled"]
+    if choice not in known:
+        raise errors.bad_choice("atoms", ("auto", *known, "an AtomPolicy"), choice)
+    return known[choice]
+
+
+def times_ahead(observations: Observations, steps: int) -> NDArray[np.float64]:
+    """The times (N, steps) after the end of every trial, in steps as long as its last one."""
+    last = np.maximum(observations.exists.sum(1) - 1, 0)
+    trials = np.arange(len(observations))
+    ends = observations.times[trials, last]
+    step = np.where(last > 0, ends - observations.times[trials, np.maximum(last - 1, 0)], 1.0)
+    return np.asarray(ends[:, None] + step[:, None] * np.arange(1, steps + 1))

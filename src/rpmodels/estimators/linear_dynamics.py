@@ -1,0 +1,207 @@
+"""RPLDS: latents with linear dynamics behind one or several series of observations."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rpmodels import checks
+from rpmodels.estimators import layout
+from rpmodels.estimators.base import CHECKPOINT_EVERY
+from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
+from rpmodels.estimators.marginals import LatentMarginals
+from rpmodels.estimators.series import atoms_of_series, read_series, times_ahead
+from rpmodels.estimators.streams import Stream
+from rpmodels.families import Family
+from rpmodels.inference import summed_potentials
+from rpmodels.learning import AsGiven, RandomStart, Start, Training
+from rpmodels.mixtures import AtomPolicy
+from rpmodels.observations import Observations, windowed
+from rpmodels.priors import LatentState, LinearDynamicsPrior, Prior
+
+RUNG = 100
+LEAD = 0.1
+
+
+class RPLDS(ContinuousEstimator):
+    """A recognition-parametrised linear dynamical system: z_{t+1} = A z_t + w_t, any observation of z_t.
+
+    Latents are stationary with covariance I, which loses nothing: any stable system can be written so. Data are
+    trials as in `RPGPFA`, equally spaced in time; time is counted in steps.
+
+    Args:
+        n_latents: K; an oscillation needs two
+        memory: of one step, where learning starts: A = memory × a slight rotation
+        window: trials are cut into pieces of this length for training; inference is over whole trials
+        expected_log_mixture, e_step, precision, targets, marginal: as in `RPGPFA`
+        atoms: "per_time", "pooled" over time, or "auto": pooled unless trials are aligned and many
+        network, tied, factors, head, scaling: as in `RPCategorical`
+        max_iter, tol, learning_rate, batch_size, n_init, retries: as in `RPGPFA`
+        warm_start, n_jobs, random_state, device, dtype, verbose: as in `RPCategorical`
+        weight_decay, dropout, input_dropout, validation_fraction, patience: as in `RPCategorical`
+        max_gradient_norm, optimiser, scheduler, callbacks: as in `RPCategorical`
+        alternate: with a free E-step, train the trials' own parameters and all others by turns of so many steps
+
+    Attributes:
+        A_: the dynamics, (K, K)
+        eigenvalues_: of A, slowest first
+        time_constants_: steps in which each of them decays to 1/e
+        model_, history_, restarts_, score_, clipped_, n_iter_, stop_reason_, validation_curve_: as in `RPCategorical`
+
+    """
+
+    settle = 0.1
+    covariance = "full"
+    """Dynamics mix the latents, so their posterior is never diagonal."""
+
+    memory: float
+    window: int
+    atoms: Any
+
+    def __init__(
+        self,
+        n_latents: int = 2,
+        *,
+        memory: float = 0.9,
+        window: int = 200,
+        expected_log_mixture: Any = "interior",
+        e_step: Any = "amortised",
+        atoms: Any = "auto",
+        precision: str = "network",
+        targets: Mapping[str, Sequence[int]] | None = None,
+        marginal: Any = "empirical",
+        network: Any = "auto",
+        tied: bool = False,
+        factors: Mapping[str, Any] | None = None,
+        head: str = "relative",
+        scaling: str | Mapping[str, str] = "auto",
+        max_iter: int = 400,
+        tol: float | None = None,
+        learning_rate: float = 1e-2,
+        batch_size: int | str | None = "auto",
+        n_init: int = 3,
+        warm_start: bool = False,
+        retries: int = 3,
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+        device: str = "auto",
+        dtype: str = "float32",
+        verbose: int = 0,
+        weight_decay: float | str = "auto",
+        dropout: float | str = "auto",
+        input_dropout: float | str = "auto",
+        validation_fraction: float = 0.0,
+        patience: int = 200,
+        max_gradient_norm: float | None = 1.0,
+        alternate: int | None = None,
+        optimiser: Any = None,
+        scheduler: Any = None,
+        callbacks: Sequence[Any] | None = None,
+    ) -> None:
+        self._remember(locals())
+
+    # ---- building ---------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        times: Any = None,
+        presence: Mapping[str, Any] | None = None,
+        sample_weight: Any = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: float = CHECKPOINT_EVERY,
+    ) -> "RPLDS":
+        """Learn the latents and how they move; see `RPGPFA.fit` for the arguments."""
+        observations = self._read(X, times=times, presence=presence, weights=sample_weight)[0]
+        return self._fit(observations, checkpoint, checkpoint_every)
+
+    def _read(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
+        return read_series(X, self.factors, None, False, options)
+
+    def _pieces(self, observations: Observations) -> Observations:
+        return windowed(observations, checks.integer("window", self.window, 2))
+
+    def _prior(self, family: Family, observations: Observations) -> Prior:
+        return LinearDynamicsPrior(family, memory=checks.number("memory", self.memory, above=0.0, below=1.0))
+
+    def _atoms(self, observations: Observations) -> AtomPolicy:
+        return atoms_of_series(self.atoms, observations)
+
+    def _starts(self) -> Sequence[Start]:
+        return [AsGiven(), *[RandomStart() for _ in range(self.n_init - 1)]]
+
+    def _rung(self, training: Training) -> int:
+        return max(1, min(RUNG, training.max_iter // 4))
+
+    def _lead(self, observations: Observations) -> float:
+        return LEAD * float(observations.exists.sum(1).mean())
+
+    # ---- using ------------------------------------------------------------------------------
+
+    def smooth(self, X: Any, **options: Any) -> LatentPosterior:
+        """The same as `posterior`."""
+        return self.posterior(X, **options)
+
+    def filter(self, X: Any, **options: Any) -> LatentMarginals:
+        """Latents given past and present alone."""
+        observations, form = self._new(X, **options)
+        states = self._filtered(observations)
+        mean, covariance = (layout.joined(each, observations.n_sites) for each in zip(*states, strict=True))
+        return LatentMarginals(form.form(mean), form.form(covariance), form.times)
+
+    @torch.no_grad()
+    def _filtered(self, observations: Observations) -> list[LatentState]:
+        recognised = self._fitted().recognised(observations)
+        return [self._dynamics.filter(summed_potentials(factors), batch.sites) for batch, factors in recognised]
+
+    @torch.no_grad()
+    def forecast(self, X: Any, steps: int = 1, **options: Any) -> LatentMarginals:
+        """Latents in the steps after the end of every trial, with what is not known of them."""
+        observations, form = self._new(X, **options)
+        times = times_ahead(observations, checks.integer("steps", steps, 1))
+        last = torch.as_tensor(np.maximum(observations.exists.sum(1) - 1, 0), device=self._fitted().device)
+        trials = torch.arange(len(last), device=last.device)
+        mean, covariance = (
+            torch.cat([layout.padded_to(part, observations.n_sites) for part in parts])[trials, last]
+            for parts in zip(*self._filtered(observations), strict=True)
+        )
+        ahead = self._dynamics.predict(mean, covariance, steps)
+        means, covariances = (form.ahead(each.cpu().numpy()) for each in (ahead.mean, ahead.covariance))
+        return LatentMarginals(means, covariances, form.times_ahead(times))
+
+    def stream(self) -> Stream:
+        """For one new time step at a time, at constant cost: `update(x)` gives mean (K,) and covariance (K, K)."""
+
+        def potential(x: Any) -> Tensor:
+            now = self._read(x, known=self._fitted().specs)[0]
+            return summed_potentials(next(iter(self._fitted().recognised(now)))[1])[:, 0]
+
+        def shown(state: LatentState) -> tuple[NDArray[Any], NDArray[Any]]:
+            return state.mean[0].cpu().numpy(), state.covariance[0].cpu().numpy()
+
+        return Stream(self._dynamics, potential, list(self._fitted().specs), shown)
+
+    @property
+    def _dynamics(self) -> LinearDynamicsPrior:
+        return cast(LinearDynamicsPrior, self._fitted().prior)
+
+    @property
+    def A_(self) -> NDArray[Any]:  # noqa: N802
+        """The dynamics of the latents as they are scaled here (stationary covariance I)."""
+        return np.asarray(self._dynamics.dynamics().detach().cpu().numpy())
+
+    @property
+    def eigenvalues_(self) -> NDArray[np.complex128]:
+        """Of A, slowest first; no linear map of the latents changes them."""
+        return np.asarray(self._dynamics.eigenvalues().detach().cpu().numpy())
+
+    @property
+    def time_constants_(self) -> NDArray[np.float64]:
+        """Steps in which each mode decays to 1/e: −1/log |λ|."""
+        return np.asarray(-1.0 / np.log(np.abs(self.eigenvalues_)))
