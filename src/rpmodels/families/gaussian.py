@@ -87,7 +87,7 @@ class DiagonalGaussian(Family, Continuous, HasStatisticCovariance):
         for k in range(size):
             # −2 on the small side: what is as large as the pairs is only added.
             precision = (-2.0 * of_a[size + k]) + (-2.0 * of_g[size + k])
-            total = _AddedLogNormaliser.apply(total, of_a[k] + of_g[k], precision)  # type: ignore[no-untyped-call]
+            total = added_log_normaliser(total, of_a[k] + of_g[k], precision)
         return total
 
     def mean(self, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b D"]:
@@ -208,6 +208,14 @@ class _AddedLogNormaliser(torch.autograd.Function):
         by_first = grads[0] * mean
         by_precision = (by_first * mean).addcdiv_(grads[0], precision).mul_(-0.5)
         return grads[0].sum_to_size(ctx.offset_shape), by_first, by_precision
+
+
+def added_log_normaliser(
+    offset: Float[Tensor, "..."], first: Float[Tensor, "..."], precision: Float[Tensor, "..."]
+) -> Float[Tensor, "..."]:
+    """offset + ½ (first²/precision − log precision): one more dimension of Φ, for all pairs of sites and atoms."""
+    total: Tensor = _AddedLogNormaliser.apply(offset, first, precision)  # type: ignore[no-untyped-call]
+    return total
 
 
 def inverse_softplus(values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:

@@ -1,0 +1,142 @@
+"""RPLDS and the verbs of time for smooth latents: filter, forecast, stream; forms, files, bad input."""
+
+import numpy as np
+import pytest
+
+import rpmodels as rp
+from rpmodels.errors import InputError
+
+ANGLE, MODULUS = 0.4, 0.95
+
+
+def turning(n=40, t=40, seed=0, noise=0.7, width=6):
+    """A noisy rotation behind noisy linear measurements: in the model."""
+    random = np.random.default_rng(seed)
+    cos, sin = np.cos(ANGLE), np.sin(ANGLE)
+    step = MODULUS * np.array([[cos, -sin], [sin, cos]])
+    z = np.empty((n, t, 2))
+    z[:, 0] = random.standard_normal((n, 2))
+    for time in range(1, t):
+        z[:, time] = z[:, time - 1] @ step.T + np.sqrt(1 - MODULUS**2) * random.standard_normal((n, 2))
+    loadings = np.random.default_rng(7).standard_normal((2, width))
+    return z @ loadings + noise * random.standard_normal((n, t, width)), z
+
+
+def brief(**settings):
+    options = {
+        "network": "linear",
+        "precision": "constant",
+        "max_iter": 100,
+        "n_init": 1,
+        "retries": 0,
+        "random_state": 0,
+    }
+    return rp.RPLDS(2, **{**options, "atoms": "per_time", "learning_rate": 3e-2, **settings})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    x, z = turning(60, 30)
+    return brief().fit(x), x, z
+
+
+@pytest.fixture(scope="module")
+def smooth():
+    x, z = turning(30, 20)
+    options = {"network": "linear", "precision": "constant", "n_init": 1, "retries": 0}
+    return rp.RPGPFA(2, max_iter=60, atoms="per_time", random_state=0, **options).fit(x), x, z
+
+
+def test_latents_and_dynamics_are_found(fitted):
+    model, x, z = fitted
+    assert rp.metrics.nmse(model.transform(x), z) < 0.2
+    angle = np.abs(np.angle(model.eigenvalues_))
+    np.testing.assert_allclose(angle, ANGLE, rtol=0.1)
+    assert np.abs(np.abs(model.eigenvalues_) - MODULUS).max() < 0.06
+    np.testing.assert_allclose(
+        np.sort(np.abs(np.linalg.eigvals(model.A_))), np.sort(np.abs(model.eigenvalues_)), rtol=1e-4
+    )
+    np.testing.assert_allclose(model.time_constants_, -1 / np.log(np.abs(model.eigenvalues_)))
+    assert 0 < float(model.score(x)) < model.score(x).ceiling
+
+
+def test_forecast_bands_cover_what_comes(fitted):
+    model, x, z = fitted
+    new, truth = turning(200, 40, seed=3)
+    ahead = model.forecast(new[:, :30], 10)
+    assert ahead.mean.shape == (200, 10, 2)
+    np.testing.assert_array_equal(ahead.times[0], np.arange(30, 40))
+    mapped = rp.metrics.linear_map(model.transform(x), z)
+    mean, variance = rp.metrics.aligned(ahead.mean, ahead.covariance, *mapped)
+    assert 0.85 <= rp.metrics.coverage(mean, variance, truth[:, 30:]) <= 0.95
+    low, high = ahead.bands(0.9)
+    assert (low < ahead.mean).all()
+    assert (high > ahead.mean).all()
+
+
+@pytest.mark.parametrize("kind", ["fitted", "smooth"])
+def test_the_filter_knows_no_future(kind, request):
+    model, x, _ = request.getfixturevalue(kind)
+    filtered = model.filter(x[:3])
+    changed = x[:3].copy()
+    changed[:, 12:] = 5.0
+    again = model.filter(changed)
+    np.testing.assert_allclose(again.mean[:, :12], filtered.mean[:, :12], atol=1e-5)
+    np.testing.assert_allclose(again.covariance[:, :12], filtered.covariance[:, :12], atol=1e-5)
+    whole = model.smooth(x[:3])
+    np.testing.assert_allclose(filtered.mean[:, -1], whole.mean[:, -1], atol=1e-4)
+    assert (whole.variance.sum(-1) <= filtered.variance.sum(-1) + 1e-5).all()
+
+
+def test_the_stream_is_the_filter(fitted):
+    model, x, _ = fitted
+    filtered = model.filter(x[0])
+    stream = model.stream()
+    for t in range(6):
+        mean, covariance = stream.update(x[0, t])
+        np.testing.assert_allclose(mean, filtered.mean[t], atol=1e-4)
+        np.testing.assert_allclose(covariance, filtered.covariance[t], atol=1e-4)
+
+
+def test_forecasts_of_smooth_latents(smooth):
+    model, x, _ = smooth
+    ahead = model.forecast(x, 8)
+    at = model.posterior(x, at=np.arange(20, 28))
+    np.testing.assert_allclose(ahead.mean, at.mean, atol=1e-5)
+    np.testing.assert_allclose(ahead.covariance, at.covariance, atol=1e-5)
+    assert (np.diff(ahead.variance, axis=1) >= -1e-4).all()
+    ragged = model.set_params(atoms="pooled").forecast([x[0], x[1][:20]], 3)
+    assert [each.shape for each in ragged.mean] == [(3, 2), (3, 2)]
+
+
+def test_forms(fitted):
+    model, x, _ = fitted
+    pooled = brief(atoms="pooled", max_iter=5).fit(list(x[:10]))
+    ragged = [x[0], x[1][:20]]
+    assert [each.shape for each in pooled.transform(ragged)] == [(30, 2), (20, 2)]
+    assert [each.shape for each in pooled.filter(ragged).mean] == [(30, 2), (20, 2)]
+    assert [each.shape for each in pooled.forecast(ragged, 4).covariance] == [(4, 2, 2)] * 2
+    assert pooled.forecast(x[0], 4).mean.shape == (4, 2)
+    low, high = pooled.forecast(ragged, 4).bands()
+    assert (high[1] > low[1]).all()
+    assert model.posterior(x[:2]).sample(2)[0].shape == (2, 30, 2)
+
+
+def test_a_file_keeps_it(fitted, tmp_path):
+    model, x, _ = fitted
+    model.save(tmp_path / "turn")
+    loaded = rp.load(tmp_path / "turn")
+    np.testing.assert_array_equal(loaded.transform(x), model.transform(x))
+    np.testing.assert_array_equal(loaded.eigenvalues_, model.eigenvalues_)
+
+
+def test_bad_input_is_refused(fitted):
+    model, x, _ = fitted
+    with pytest.raises(InputError, match="equally spaced|steps"):
+        brief(max_iter=1, atoms="pooled").fit(list(x[:5]), times=[np.sort(np.random.default_rng(0).random(30))] * 5)
+    with pytest.raises(InputError, match="memory"):
+        brief(memory=1.5).fit(x)
+    with pytest.raises(InputError, match="steps"):
+        model.forecast(x, 0)
+    with pytest.raises(InputError, match="one site per observation"):
+        brief().fit(x[:, :1])
