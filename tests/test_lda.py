@@ -143,7 +143,7 @@ def test_bad_input_is_refused():
         brief(padding="zeros").fit(images)
     with pytest.raises(InputError, match="learn_alpha"):
         brief(learn_alpha="yes").fit(images)
-    with pytest.raises(InputError, match="positive"):
+    with pytest.raises(InputError, match="alpha"):
         brief(alpha=-1.0).fit(images)
     with pytest.raises(InputError, match=r"\(H, W\)"):
         brief().fit(images[:, 0])

@@ -31,13 +31,13 @@ def brief(**settings):
         "retries": 0,
         "random_state": 0,
     }
-    return rp.RPLDS(2, **{**options, "atoms": "per_time", "learning_rate": 3e-2, **settings})
+    return rp.RPLDS(**{"n_latents": 2, **options, "atoms": "per_time", "learning_rate": 3e-2, **settings})
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    x, z = turning(60, 30)
-    return brief().fit(x), x, z
+    x, z = turning(40, 30)
+    return brief(max_iter=80).fit(x), x, z
 
 
 @pytest.fixture(scope="module")
@@ -60,18 +60,29 @@ def test_latents_and_dynamics_are_found(fitted):
     assert 0 < float(model.score(x)) < model.score(x).ceiling
 
 
-def test_forecast_bands_cover_what_comes(fitted):
-    model, x, z = fitted
-    new, truth = turning(200, 40, seed=3)
-    ahead = model.forecast(new[:, :30], 10)
-    assert ahead.mean.shape == (200, 10, 2)
-    np.testing.assert_array_equal(ahead.times[0], np.arange(30, 40))
+def wandering(n, t, seed):
+    """One latent with memory 0.9 behind noisy linear measurements: in the model."""
+    random = np.random.default_rng(seed)
+    z = np.empty((n, t, 1))
+    z[:, 0] = random.standard_normal((n, 1))
+    for time in range(1, t):
+        z[:, time] = 0.9 * z[:, time - 1] + np.sqrt(1 - 0.81) * random.standard_normal((n, 1))
+    return z @ np.array([[1.0, -0.5, 0.3, 0.8]]) + 0.7 * random.standard_normal((n, t, 4)), z
+
+
+def test_forecast_bands_cover_what_comes():
+    x, z = wandering(100, 20, 0)
+    model = brief(n_latents=1, weight_decay=0.0).fit(x)
+    new, truth = wandering(300, 30, 3)
+    ahead = model.forecast(new[:, :20], 10)
+    assert ahead.mean.shape == (300, 10, 1)
+    np.testing.assert_array_equal(ahead.times[0], np.arange(20, 30))
     mapped = rp.metrics.linear_map(model.transform(x), z)
     mean, variance = rp.metrics.aligned(ahead.mean, ahead.covariance, *mapped)
-    assert 0.85 <= rp.metrics.coverage(mean, variance, truth[:, 30:]) <= 0.95
+    assert 0.85 <= rp.metrics.coverage(mean, variance, truth[:, 20:]) <= 0.95
     low, high = ahead.bands(0.9)
-    assert (low < ahead.mean).all()
-    assert (high > ahead.mean).all()
+    inside = (mean - 1.6449 * np.sqrt(variance), mean + 1.6449 * np.sqrt(variance))
+    assert np.corrcoef((high - low).ravel(), (inside[1] - inside[0]).ravel())[0, 1] > 0.99
 
 
 @pytest.mark.parametrize("kind", ["fitted", "smooth"])
@@ -132,7 +143,7 @@ def test_a_file_keeps_it(fitted, tmp_path):
 
 def test_bad_input_is_refused(fitted):
     model, x, _ = fitted
-    with pytest.raises(InputError, match="equally spaced|steps"):
+    with pytest.raises(InputError, match="equally spaced"):
         brief(max_iter=1, atoms="pooled").fit(list(x[:5]), times=[np.sort(np.random.default_rng(0).random(30))] * 5)
     with pytest.raises(InputError, match="memory"):
         brief(memory=1.5).fit(x)

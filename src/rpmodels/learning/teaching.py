@@ -20,6 +20,7 @@ from rpmodels.seeding import seeded
 COMPONENTS = 50
 LEARNING_RATE = 1e-3
 BATCH = 500
+"""Sites a step of a lesson."""
 LESSON = 300
 ENOUGH = 0.3
 """Mean −log f_j of the right state, in nats, at which a lesson ends: three quarters of the belief."""
@@ -33,7 +34,8 @@ def teach(model: RPM, observations: Observations, states: NDArray[np.int64], see
     """
     family = cast(FiniteSupport, model.prior.family)
     optimiser = torch.optim.Adam(model.recognition.parameters(), LEARNING_RATE)
-    batches = Minibatches(len(observations), BATCH, seed)
+    sites = max(1.0, float(observations.exists.sum(1).mean()))
+    batches = Minibatches(len(observations), max(2, round(BATCH / sites)), seed)
     model.train()
     for _ in range(LESSON):
         index = batches.next()
