@@ -103,12 +103,12 @@ class Case:
 
     @property
     def is_series(self):
-        return self.kind is rp.RPGPFA
+        return self.kind in (rp.RPGPFA, rp.RPHMM, rp.RPLDS)
 
     @property
     def irregular(self):
         """Pooled atoms allow every trial times of its own."""
-        return self.choices.get("atoms") == "pooled"
+        return self.kind is rp.RPGPFA and self.choices.get("atoms") == "pooled"
 
     def __str__(self):
         return self.name
@@ -126,6 +126,9 @@ def _cases():
         return Case(kind, choices, "-".join([kind.__name__, *words]))
 
     yield from (case(rp.RPCategorical, n_states=3, prior=prior) for prior in ("uniform", "learned", 0.7))
+    yield from (case(rp.RPHMM, n_states=3, transitions=each) for each in ("learned", 0.7))
+    yield case(rp.RPLDS, n_latents=2, e_step="amortised", expected_log_mixture="interior", atoms="pooled")
+    yield case(rp.RPLDS, n_latents=2, e_step="natural_gradient", expected_log_mixture="second_order", atoms="per_time")
     for e, e_step in enumerate(E_STEPS):
         for a, way in enumerate(APPROXIMATIONS):
             parts = {"e_step": e_step, "expected_log_mixture": way}
@@ -166,7 +169,7 @@ def estimator_for(case, names=None, dtype="float64"):
         chosen["e_step"] = NaturalGradient(*REFINEMENT)  # few steps, and some observations done before others
     if "targets" in chosen and names is not None:
         chosen["targets"] = {names[name]: latents for name, latents in chosen["targets"].items()}
-    if case.is_series:
+    if case.kind is rp.RPGPFA:
         chosen |= {"n_inducing": 3, "length_scale": 1.0}
     return case.kind(network={}, dropout=0.0, input_dropout=0.0, dtype=dtype, random_state=0, **chosen)
 
@@ -251,7 +254,9 @@ def same_tensors(left, right, tolerance=1e-10):
 def training(model, observations, index=None, counted=None):
     """F of the training form per observation, and its sum's gradient by every parameter but the trials' own."""
     index = np.arange(len(observations)) if index is None else np.asarray(index)
-    energy = model.evaluate(observations.batch(index, model.dtype, model.device), float(len(observations))).energy
+    energy = model.evaluate(
+        observations.batch(index, model.dtype, model.device), float(len(observations.usable()))
+    ).energy
     total = energy.total if counted is None else energy.total[counted]
     shared = {n: p for n, p in model.named_parameters() if p.requires_grad and not n.startswith("rows.")}
     own = [p for n, p in model.named_parameters() if n.startswith("rows.")]
