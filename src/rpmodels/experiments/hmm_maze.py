@@ -79,10 +79,11 @@ class HMMMaze(Experiment):
             (axes[2], "confusion", "digit (rows) and state"),
         ):
             table = np.asarray(shown[name], float)
-            ax.imshow(table / table.sum(1, keepdims=True), vmin=0, vmax=1, cmap="Blues")
+            shares = table / table.sum(1, keepdims=True)
+            ax.imshow(shares, vmin=0, vmax=1, cmap="Blues")
             for (i, j), value in np.ndenumerate(table):
                 text = f"{value:.2f}" if name != "confusion" else f"{int(value)}"
-                ax.text(j, i, text, ha="center", va="center", fontsize=6, color="k" if table[i, j] < 0.6 else "w")
+                ax.text(j, i, text, ha="center", va="center", fontsize=6, color="k" if shares[i, j] < 0.6 else "w")
             ax.set_title(title, fontsize="medium")
         axes[3].plot(shown["truth"], "k--", lw=1, label="digit")
         axes[3].plot(shown["states"], "o", ms=4, mfc="none", label="state, Viterbi")
