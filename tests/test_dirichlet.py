@@ -15,7 +15,8 @@ from rpmodels.errors import InputError
 from rpmodels.learning.train import RPMObjective
 from rpmodels.mixtures import Pooled
 from rpmodels.priors import dirichlet
-from rpmodels.priors.dirichlet import DirichletPosterior, DirichletPrior, fixed_point, most_likely_alpha
+from rpmodels.priors.dirichlet import DirichletPosterior, DirichletPrior
+from rpmodels.priors.dirichlet_sweeps import fixed_point, most_likely_alpha
 from rpmodels.seeding import seeded
 
 CASES = [(0.1, 0.3), (0.5, 0.01), (0.5, 1.0), (1.0, 1.0), (3.0, 2.0), (0.1, 5.0)]

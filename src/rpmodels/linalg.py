@@ -50,9 +50,15 @@ def kernel_cholesky(matrix: Float[Tensor, "*b n n"], what: str) -> Float[Tensor,
 
 def root(matrix: Float[Tensor, "*b n n"]) -> Float[Tensor, "*b n n"]:
     """R with R Rᵀ = matrix for positive semi-definite matrices, rank-deficient ones included."""
-    values, vectors = torch.linalg.eigh(matrix)
+    values, vectors = spectrum(matrix)
     scaled: Tensor = vectors * values.clamp_min(0.0).sqrt()[..., None, :]
     return scaled
+
+
+def spectrum(matrix: Float[Tensor, "*b n n"]) -> tuple[Float[Tensor, "*b n"], Float[Tensor, "*b n n"]]:
+    """Eigenvalues, from the smallest, and eigenvectors of symmetric matrices."""
+    values, vectors = torch.linalg.eigh(matrix)
+    return values, vectors
 
 
 def is_positive_definite(matrix: Float[Tensor, "*b n n"]) -> Bool[Tensor, "*b"]:
