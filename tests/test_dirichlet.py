@@ -14,7 +14,7 @@ from rpmodels.carriers import Sites
 from rpmodels.errors import InputError
 from rpmodels.learning.train import RPMObjective
 from rpmodels.mixtures import Pooled
-from rpmodels.priors import dirichlet
+from rpmodels.priors import dirichlet_sweeps
 from rpmodels.priors.dirichlet import DirichletPosterior, DirichletPrior
 from rpmodels.priors.dirichlet_sweeps import fixed_point, most_likely_alpha
 from rpmodels.seeding import seeded
@@ -113,7 +113,7 @@ def test_no_round_of_sweep_and_leap_lowers_the_bound(alpha, sharpness, monkeypat
     potentials = some_potentials(30, 40, 4, sharpness=sharpness, seed=9)
     values = []
     for rounds in range(25):
-        monkeypatch.setattr(dirichlet, "MAX_SWEEPS", rounds)
+        monkeypatch.setattr(dirichlet_sweeps, "MAX_SWEEPS", rounds)
         values.append(bound(conditioned(alpha, potentials), potentials).numpy())
     assert np.diff(values, axis=0).min() > -1e-10
     assert (values[-1] > values[0]).all()

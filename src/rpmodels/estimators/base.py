@@ -23,9 +23,10 @@ from rpmodels.learning import AsGiven, Attempt, Move, Run, Start, Training, best
 from rpmodels.learning.batches import Divided, divide
 from rpmodels.learning.checkpoints import Checkpoints, open_checkpoints
 from rpmodels.learning.consumers import HistoryTable
-from rpmodels.mixtures import ExpectedLogMixture, Kind
+from rpmodels.mixtures import AtomPolicy, ExpectedLogMixture, Kind
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, adapters, read
+from rpmodels.priors import Prior
 from rpmodels.seeding import seeded, spawn
 
 logger = logging.getLogger("rpmodels")
@@ -109,6 +110,25 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     @abstractmethod
     def _build(self, observations: Observations) -> RPM:
         """A fresh model for these data."""
+
+    def _discrete(self, prior: Prior, atoms: AtomPolicy, observations: Observations) -> RPM:
+        """A model with this prior over states, inferred exactly."""
+        default = self._regularisation(observations)
+        return RPM(
+            prior,
+            choices.networks(
+                self.network,
+                self.tied,
+                observations,
+                dict.fromkeys(observations.specs, prior.family.raw_size),
+                choices.either(self.dropout, default.dropout, "dropout", below=1.0),
+                default.hidden,
+            ),
+            atoms=atoms,
+            head=choices.head(self.head),
+            scaling=self.scaling,
+            input_dropout=choices.either(self.input_dropout, default.input_dropout, "input_dropout", below=1.0),
+        )
 
     def _pieces(self, observations: Observations) -> Observations:
         """What the training steps see: the observations, or pieces of them."""

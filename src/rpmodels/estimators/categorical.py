@@ -13,6 +13,7 @@ from rpmodels import checks, generative
 from rpmodels.estimators import choices
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, SplitMerge, Start, Training
+from rpmodels.mixtures import PerSite
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.priors import CategoricalPrior
@@ -103,23 +104,8 @@ class RPCategorical(RPMEstimator):
     # ---- building ---------------------------------------------------------------------------
 
     def _build(self, observations: Observations) -> RPM:
-        default = self._regularisation(observations)
         checks.integer("n_states", self.n_states, 2)
-        prior = choices.categorical_prior(self.prior, self.n_states)
-        return RPM(
-            prior,
-            choices.networks(
-                self.network,
-                self.tied,
-                observations,
-                dict.fromkeys(observations.specs, prior.family.raw_size),
-                choices.either(self.dropout, default.dropout, "dropout", below=1.0),
-                default.hidden,
-            ),
-            head=choices.head(self.head),
-            scaling=self.scaling,
-            input_dropout=choices.either(self.input_dropout, default.input_dropout, "input_dropout", below=1.0),
-        )
+        return self._discrete(choices.categorical_prior(self.prior, self.n_states), PerSite(), observations)
 
     def _starts(self) -> Sequence[Start]:
         random = [RandomStart() for _ in range(self.n_init - 2)]

@@ -116,24 +116,8 @@ class RPHMM(RPMEstimator):
         return windowed(observations, checks.integer("window", self.window, 2))
 
     def _build(self, observations: Observations) -> RPM:
-        default = self._regularisation(observations)
         checks.integer("n_states", self.n_states, 2)
-        prior = choices.markov_chain_prior(self.transitions, self.n_states)
-        return RPM(
-            prior,
-            choices.networks(
-                self.network,
-                self.tied,
-                observations,
-                dict.fromkeys(observations.specs, prior.family.raw_size),
-                choices.either(self.dropout, default.dropout, "dropout", below=1.0),
-                default.hidden,
-            ),
-            atoms=Pooled(),
-            head=choices.head(self.head),
-            scaling=self.scaling,
-            input_dropout=choices.either(self.input_dropout, default.input_dropout, "input_dropout", below=1.0),
-        )
+        return self._discrete(choices.markov_chain_prior(self.transitions, self.n_states), Pooled(), observations)
 
     def _starts(self) -> Sequence[Start]:
         # Known transitions tell the states apart, and clusters come in any order.

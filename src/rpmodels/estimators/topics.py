@@ -151,18 +151,8 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
         return read({FACTOR: X}, series=True, presence=given, **options)
 
     def _build(self, observations: Observations) -> RPM:
-        default = self._regularisation(observations)
-        prior = self._prior()
-        dropout = choices.either(self.dropout, default.dropout, "dropout", below=1.0)
-        n_out = dict.fromkeys(observations.specs, prior.family.raw_size)
-        return RPM(
-            prior,
-            choices.networks(self.network, False, observations, n_out, dropout, default.hidden),
-            atoms=choices.named("atoms", self.atoms, ATOMS, AtomPolicy),
-            head=choices.head(self.head),
-            scaling=self.scaling,
-            input_dropout=choices.either(self.input_dropout, default.input_dropout, "input_dropout", below=1.0),
-        )
+        atoms = choices.named("atoms", self.atoms, ATOMS, AtomPolicy)
+        return self._discrete(self._prior(), atoms, observations)
 
     def _prior(self) -> DirichletPrior:
         if self.learn_alpha not in ALPHAS:
