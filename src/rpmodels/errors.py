@@ -518,6 +518,14 @@ def data_missing(file: str, folder: str, command: str) -> DataSetError:
     )
 
 
+def data_not_shared(file: str, folder: str) -> DataSetError:
+    """May not be passed on, so nobody can download it."""
+    return DataSetError(
+        f"{file} was not found in {folder}. It may not be redistributed: put your own copy there, set RPMODELS_DATA to "
+        "the folder that has it, or pass path=, a file or folder of the originals."
+    )
+
+
 def data_corrupt(path: str, expected: str, got: str) -> DataSetError:
     """Wrong bytes."""
     return DataSetError(f"{path} is damaged: expected {expected}, got {got}. Delete it and fetch it again.")

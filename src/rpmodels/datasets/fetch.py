@@ -41,6 +41,8 @@ class RemoteFile:
             raise errors.data_corrupt(str(path), f"MD5 {self.md5}", found)
 
     def _download(self, folder: Path) -> Path:
+        if not self.mirrors:
+            raise errors.data_not_shared(self.name, str(folder))
         for mirror in self.mirrors:
             try:
                 got = pooch.retrieve(f"{mirror}/{self.name}", f"md5:{self.md5}", self.name, folder)
