@@ -174,3 +174,11 @@ def test_bad_input_is_refused():
         brief(window=1).fit(x)
     with pytest.raises(InputError, match="steps"):
         brief(max_iter=2, n_init=1).fit(x).forecast(x, 0)
+
+
+def test_what_is_plotted_for_any_model_is_plotted_for_this_one(fitted):
+    model, x, _ = fitted
+    np.testing.assert_allclose(model.prior_ @ model.transitions_, model.prior_, atol=1e-5)
+    assert rp.plots.mixture_against_prior(model, "x").get_title() is not None
+    assert rp.plots.factors_and_posterior(model, x).lines is not None
+    assert "score" in repr(rp.evaluation.shuffle_test(model, x[:6], n_shuffles=5))

@@ -142,3 +142,9 @@ def test_bad_input_is_refused():
         brief(alpha=-1.0).fit(images)
     with pytest.raises(InputError, match=r"\(H, W\)"):
         brief().fit(images[:, 0])
+
+
+def test_f_against_the_prior(fitted):
+    model, _, _, _ = fitted
+    np.testing.assert_allclose(model.prior_, 1 / 3, atol=1e-6)
+    rp.plots.mixture_against_prior(model, "patch")

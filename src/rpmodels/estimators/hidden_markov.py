@@ -21,7 +21,7 @@ from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, Start, Tr
 from rpmodels.mixtures import Pooled
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, windowed
-from rpmodels.priors import MarkovChainPosterior, MarkovChainPrior
+from rpmodels.priors import MarkovChainPosterior, MarkovChainPrior, stationary
 from rpmodels.seeding import spawn
 
 RUNG = 0.055
@@ -219,3 +219,8 @@ class RPHMM(RPMEstimator):
     def initial_(self) -> NDArray[Any]:
         """Probabilities of the first state of a piece."""
         return np.asarray(self._prior.probabilities.cpu().numpy())
+
+    @property
+    def prior_(self) -> NDArray[Any]:
+        """Probabilities of the states at any time: where the transitions lead in the long run."""
+        return np.asarray(stationary(self._prior.transitions.double().cpu()).numpy())

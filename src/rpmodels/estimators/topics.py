@@ -236,6 +236,11 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
         """α of the prior."""
         return np.asarray(cast(DirichletPrior, self._fitted().prior).alpha.cpu().numpy())
 
+    @property
+    def prior_(self) -> NDArray[Any]:
+        """Probabilities of the topics of any part: α/Σα."""
+        return np.asarray(self.alpha_ / self.alpha_.sum())
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the topics, for data frames."""
         return np.asarray([f"topic{k}" for k in range(self.n_topics)], object)
