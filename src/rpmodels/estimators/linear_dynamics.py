@@ -203,5 +203,5 @@ class RPLDS(ContinuousEstimator):
 
     @property
     def time_constants_(self) -> NDArray[np.float64]:
-        """Steps in which each mode decays to 1/e: −1/log |λ|."""
+        """Steps in which each mode decays to 1/e: −1/log of its modulus."""
         return np.asarray(-1.0 / np.log(np.abs(self.eigenvalues_)))
