@@ -128,7 +128,8 @@ def _bytes(pixels: NDArray[Any]) -> list[Any]:
 def _representatives(shown: Mapping[str, Any], stem: Path) -> None:
     patches = np.array(shown["patches"])
     topics, count = patches.shape[:2]
-    figure, axes = plt.subplots(topics, count, figsize=(0.9 * count, 0.9 * topics), squeeze=False)
+    size = (0.9 * count, 0.9 * topics + 0.3)
+    figure, axes = plt.subplots(topics, count, figsize=size, squeeze=False, layout="constrained")
     for ax, patch in zip(axes.flat, patches.reshape(-1, PATCH, PATCH), strict=True):
         ax.imshow(patch, cmap="gray", vmin=0, vmax=255)
         ax.set_xticks([])
