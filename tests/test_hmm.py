@@ -179,6 +179,9 @@ def test_bad_input_is_refused():
 def test_what_is_plotted_for_any_model_is_plotted_for_this_one(fitted):
     model, x, _ = fitted
     np.testing.assert_allclose(model.prior_ @ model.transitions_, model.prior_, atol=1e-5)
-    assert rp.plots.mixture_against_prior(model, "x").get_title() is not None
-    assert rp.plots.factors_and_posterior(model, x).lines is not None
+    axes = rp.plots.mixture_against_prior(model, "x")
+    assert sum(bar.get_height() for bar in axes.patches) == pytest.approx(1, abs=1e-5)
+    drawn = [line[0, 1] for line in axes.collections[0].get_segments()]
+    np.testing.assert_allclose(drawn, model.prior_, atol=1e-5)
+    assert rp.plots.factors_and_posterior(model, x).has_data()
     assert "score" in repr(rp.evaluation.shuffle_test(model, x[:6], n_shuffles=5))

@@ -189,12 +189,13 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if self.n_jobs is not None and (self.n_jobs == 0 or not isinstance(self.n_jobs, int)):
             raise errors.bad_value("n_jobs", "None, or an integer other than 0", self.n_jobs)
         checks.integer("retries", self.retries, 0)
-        training = self._training(self._pieces(observations))
+        pieces = self._pieces(observations)
+        training = self._training(pieces)
         seeds = spawn(self.random_state, 3)
         checkpoints = None
         if checkpoint is not None:
             checkpoints, seeds = open_checkpoints(checkpoint, checkpoint_every, fingerprint(self, observations), seeds)
-        data = divide(self._pieces(observations), training.validation_fraction, seeds[2])
+        data = divide(pieces, training.validation_fraction, seeds[2])
         for attempt in range(1 + self.retries):
             # The first attempt has the seeds it always had; each further one its own.
             fresh = seeds if attempt == 0 else spawn(seeds[1] + attempt, 3)

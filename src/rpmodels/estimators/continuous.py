@@ -17,6 +17,7 @@ from rpmodels import errors, log_weight
 from rpmodels.estimators import choices, tables
 from rpmodels.estimators.base import LABELS, RPMEstimator
 from rpmodels.estimators.layout import Layout, joined
+from rpmodels.estimators.marginals import variances
 from rpmodels.families import Continuous, Family
 from rpmodels.free_energy import Score
 from rpmodels.inference import EStep
@@ -43,9 +44,7 @@ class LatentPosterior:
     @property
     def variance(self) -> Any:
         """(…, K)."""
-        if isinstance(self.covariance, list):
-            return [np.diagonal(each, axis1=-2, axis2=-1) for each in self.covariance]
-        return np.diagonal(self.covariance, axis1=-2, axis2=-1)
+        return variances(self.covariance)
 
     def sample(self, n_samples: int = 1, random_state: int = 0) -> Any:
         """Joint draws over all times and latents: a list of `n_samples`, each in the form of the mean."""
@@ -163,8 +162,7 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
         return self._described(posteriors, layout, observations.n_sites)
 
     def _described(self, posteriors: Sequence[Posterior], layout: Layout, n_sites: int) -> LatentPosterior:
-        moments = [_moments(self._fitted(), posterior.eta) for posterior in posteriors]
-        mean, covariance = (joined(each, n_sites) for each in zip(*moments, strict=True))
+        mean, covariance = self._moments_of([posterior.eta for posterior in posteriors], n_sites)
 
         def draws(n_samples: int, random_state: int) -> list[Any]:
             generator = torch.Generator(self._fitted().device).manual_seed(spawn(random_state, 1)[0])
@@ -175,6 +173,12 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
                 ]
 
         return LatentPosterior(layout.form(mean), layout.form(covariance), layout.times, draws)
+
+    def _moments_of(self, etas: Sequence[Tensor], n_sites: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Means and covariances of batches of sites, each as one array."""
+        moments = [_moments(self._fitted(), eta) for eta in etas]
+        mean, covariance = (joined(each, n_sites) for each in zip(*moments, strict=True))
+        return mean, covariance
 
     def recognise(self, x: Any, factor: str, **options: Any) -> tuple[Any, Any]:
         """f_j(z|x) of one factor alone, without the other factors and times: mean and covariance of its targets."""

@@ -15,7 +15,7 @@ from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
 from rpmodels.estimators.marginals import LatentMarginals
 from rpmodels.estimators.series import atoms_of_series, read_series, times_ahead
-from rpmodels.families import Continuous, Family
+from rpmodels.families import Family
 from rpmodels.inference import summed_potentials
 from rpmodels.learning import AsGiven, LongStart, RandomStart, Start, Training
 from rpmodels.mixtures import AtomPolicy
@@ -239,8 +239,3 @@ class RPGPFA(ContinuousEstimator):
             etas.append(cast(InducingPosterior, each.posterior).at(there).eta)
         mean, covariance = self._moments_of(etas, steps)
         return LatentMarginals(form.ahead(mean), form.ahead(covariance), form.times_ahead(ahead))
-
-    def _moments_of(self, etas: Sequence[torch.Tensor], n_sites: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        family = cast(Continuous, self._fitted().prior.family)
-        mean = layout.joined([family.moments(eta)[0] for eta in etas], n_sites)
-        return mean, layout.joined([family.covariance(eta) for eta in etas], n_sites)

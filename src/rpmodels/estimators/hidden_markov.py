@@ -165,7 +165,7 @@ class RPHMM(RPMEstimator):
 
     @torch.no_grad()
     def _filtered(self, observations: Observations) -> list[Tensor]:
-        return [self._prior.filter(q.potentials, q.sites) for q in self._posteriors(observations)]
+        return [q.filtered for q in self._posteriors(observations)]
 
     @torch.no_grad()
     def forecast(self, X: Any, steps: int = 1, *, presence: Mapping[str, Any] | None = None) -> Any:

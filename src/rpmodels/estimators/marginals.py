@@ -7,6 +7,13 @@ import numpy as np
 from scipy.stats import norm
 
 
+def variances(covariance: Any) -> Any:
+    """Diagonals (…, K) of covariances (…, K, K): an array or a list of them."""
+    if isinstance(covariance, list):
+        return [variances(each) for each in covariance]
+    return np.diagonal(covariance, axis1=-2, axis2=-1)
+
+
 @dataclass(frozen=True)
 class LatentMarginals:
     """Means (…, K) and covariances (…, K, K) over the latents at every time, arrays or lists as the data were."""
@@ -19,9 +26,7 @@ class LatentMarginals:
     @property
     def variance(self) -> Any:
         """(…, K)."""
-        if isinstance(self.covariance, list):
-            return [np.diagonal(each, axis1=-2, axis2=-1) for each in self.covariance]
-        return np.diagonal(self.covariance, axis1=-2, axis2=-1)
+        return variances(self.covariance)
 
     def bands(self, level: float = 0.9) -> tuple[Any, Any]:
         """Lower and upper ends of the central intervals that hold this much probability, each like the mean."""

@@ -25,9 +25,16 @@ ROOMS = (families, inference, mixtures, priors, recognition, scaling, simplex)
 """Whose final classes can be built from a file: to add a part is to export it."""
 
 
+PARTS = (
+    nn.Module, families.Family, inference.EStep, mixtures.ExpectedLogMixture, mixtures.AtomPolicy, mixtures.Marginal,
+    recognition.Head,
+)  # fmt: skip
+"""What a model is made of; a room exports other things as well."""
+
+
 def _final_classes(room: ModuleType) -> dict[str, type]:
     found = [each for each in vars(room).values() if isinstance(each, type) and each.__module__.startswith("rpmodels.")]
-    return {each.__name__: each for each in found if not inspect.isabstract(each)}
+    return {each.__name__: each for each in found if issubclass(each, PARTS) and not inspect.isabstract(each)}
 
 
 BY_ARGUMENTS: dict[str, type] = {name: each for room in ROOMS for name, each in _final_classes(room).items()}

@@ -184,6 +184,11 @@ class MarkovChainPosterior(Posterior):
         """q(z_t)."""
         return torch.softmax(self.eta, -1)
 
+    @property
+    def filtered(self) -> Float[Tensor, "N T K"]:
+        """p(z_t | what was seen until t): the forward messages alone."""
+        return torch.softmax(self.alpha, -1)
+
     @cached_property
     def pairwise(self) -> Float[Tensor, "N L K K"]:
         """q(z_t, z_{t+1})."""
