@@ -55,7 +55,7 @@ def yardstick(seconds: float = 0.3) -> float:
     return (time.perf_counter() - begun) / count * 1e3
 
 
-def started(n: int, t: int, k: int, m: int) -> tuple[Run, rp.Observations]:
+def started(n: int, t: int, k: int, m: int) -> tuple[Run[Any], rp.Observations]:
     """A default run at its first step, one mixture per time."""
     x = rp.datasets.textured_ball(n_trials=n, n_times=t, random_state=0).x
     model = rp.RPGPFA(k, n_inducing=m, atoms="per_time", random_state=0)
@@ -99,7 +99,7 @@ def seconds_to(seed: int) -> dict[str, float]:
     clock = Clock(data.x, data.z)
     advance = Run.advance
 
-    def watched(self: Run, observations: rp.Observations, until: int, consumers: Any = ()) -> None:
+    def watched(self: Run[Any], observations: rp.Observations, until: int, consumers: Any = ()) -> None:
         advance(self, observations, until, [*consumers, clock.watching(self)])
 
     Run.advance = watched  # type: ignore[method-assign]
@@ -130,7 +130,7 @@ class Clock:
         """Seconds so far."""
         return time.perf_counter() - self._begun - self._looking
 
-    def watching(self, run: Run) -> Consumer:
+    def watching(self, run: Run[Any]) -> Consumer:
         """Looks at a run every few steps."""
 
         def look(state: State) -> None:

@@ -209,7 +209,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _run(
         self, data: Divided, training: Training, seeds: Sequence[int], checkpoints: Checkpoints | None
-    ) -> tuple[Run, list[Attempt]]:
+    ) -> tuple[Run[RPM], list[Attempt]]:
         warm = self.warm_start and hasattr(self, "model_")
         with seeded(seeds[0]):
             built = copy.deepcopy(self.model_) if warm else self._build(data.training)
@@ -230,7 +230,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             verbose=bool(self.verbose),
         )
 
-    def _keep(self, run: Run, attempts: list[Attempt], score: Score, observations: Observations) -> None:
+    def _keep(self, run: Run[RPM], attempts: list[Attempt], score: Score, observations: Observations) -> None:
         self.model_ = run.model
         self.history_ = run.history.table()
         self.validation_curve_ = run.validation_curve

@@ -1,13 +1,13 @@
 """E and M by turns: the per-trial parameters for some steps, everything else for as many (the paper's EM)."""
 
 from rpmodels.learning.loop import State
-from rpmodels.model import RPM
+from rpmodels.learning.trainable import Trainable
 
 
 class Alternation:
     """Freezes the trials' own parameters and the rest of the model by turns, `every` steps each, E first."""
 
-    def __init__(self, model: RPM, every: int, step: int) -> None:
+    def __init__(self, model: Trainable, every: int, step: int) -> None:
         self._every = every
         self._rows = [parameter for parameter in model.rows.parameters() if parameter.requires_grad]
         own = {id(parameter) for parameter in self._rows}

@@ -59,7 +59,7 @@ class Checkpoints:
 class Saving:
     """Consumer that saves a run now and then, at steps that a rescue could go back to."""
 
-    def __init__(self, checkpoints: Checkpoints, key: str, run: Run, beside: Mapping[str, Any]) -> None:
+    def __init__(self, checkpoints: Checkpoints, key: str, run: Run[Any], beside: Mapping[str, Any]) -> None:
         self._checkpoints = checkpoints
         self._key = key
         self._run = run

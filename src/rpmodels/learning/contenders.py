@@ -4,14 +4,14 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Generic
 
 from rpmodels import errors
 from rpmodels.learning.batches import Divided
 from rpmodels.learning.checkpoints import Checkpoints, Saving
 from rpmodels.learning.starts import Start
-from rpmodels.learning.train import Run, Training
-from rpmodels.model import RPM
+from rpmodels.learning.train import MakeObjective, Run, Training
+from rpmodels.learning.trainable import Model
 from rpmodels.observations import Observations
 
 
@@ -33,12 +33,12 @@ class Attempt:
 
 
 @dataclass(eq=False)
-class Contender:
+class Contender(Generic[Model]):
     """A start, its run, and the rungs that a checkpoint says it has climbed already."""
 
     start: Start
     attempt: Attempt
-    run: Run
+    run: Run[Model]
     checkpoints: Checkpoints | None = None
     climbed: int = 0
     """The last rung. The run itself may be further when it came from a checkpoint."""
@@ -55,7 +55,7 @@ class Contender:
         self.recorded = list(saved["free_energies"])
         self.attempt.failure = saved["failure"]
 
-    def climb(self, observations: Observations, until: int) -> "Contender":
+    def climb(self, observations: Observations, until: int) -> "Contender[Model]":
         """Train to this step and write down the free energy there, or look it up."""
         self.climbed = until
         if self.recorded:
@@ -89,19 +89,20 @@ class Contender:
 
 def enter(
     task: tuple[Start, Attempt],
-    model: RPM,
+    model: Model,
+    make_objective: MakeObjective,
     data: Divided,
     training: Training,
     rungs: Sequence[int],
     checkpoints: Checkpoints | None = None,
-) -> Contender:
+) -> Contender[Model]:
     """Begin, or go on where a checkpoint was, and climb these rungs: one journey to another process."""
     start, attempt = task
     own = copy.deepcopy(model)
     saved = None if checkpoints is None else checkpoints.load(attempt.key)
     if saved is None:
         start(own, data.training, attempt.seed)
-    contender = Contender(start, attempt, Run.start(own, data, training, attempt.seed), checkpoints)
+    contender = Contender(start, attempt, Run.start(own, data, training, attempt.seed, make_objective), checkpoints)
     if saved is not None:
         contender.restore(saved)
     for until in rungs:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from rpmodels.learning.loop import State
-from rpmodels.model import RPM
+from rpmodels.learning.loop import GOAL, Objective, State
+from rpmodels.learning.trainable import Trainable
 from rpmodels.observations import Observations
 
 
@@ -18,11 +18,13 @@ class HeldOut:
     A mixture of n atoms costs a score about (K − 1)/2n nats a factor, so a fair pair of curves needs equal n.
     """
 
-    def __init__(self, model: RPM, training: Observations, validation: Observations, patience: int) -> None:
+    def __init__(
+        self, model: Trainable, objective: Objective, training: Observations, validation: Observations, patience: int
+    ) -> None:
         self._model = model
+        self._objective = objective
         count = min(len(training), len(validation))
         self._pair = tuple(part.subset(np.arange(count) * (len(part) // count)) for part in (training, validation))
-        self._n = float(training.weights.sum())
         self._every = max(1, patience // 10)
         self._patience = patience
         self._best = -np.inf
@@ -58,9 +60,9 @@ class HeldOut:
     def _score(self, part: Observations) -> float:
         self._model.eval()
         batch = part.batch(np.arange(len(part)), self._model.dtype, self._model.device)
-        energy = self._model.evaluate(batch, self._n).energy
+        score = float(self._objective(batch)[GOAL])
         self._model.train()
-        return float(energy.means(batch.weights)["free_energy"])
+        return score
 
     def finish(self, step: int) -> None:
         """One last look, then the weights of the best held-out score."""

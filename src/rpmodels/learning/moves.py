@@ -27,7 +27,7 @@ class Move(ABC):
     """Changes a model into a rival that training may prefer."""
 
     @abstractmethod
-    def __call__(self, model: RPM, observations: Observations, seed: int) -> bool:
+    def __call__(self, model: Any, observations: Observations, seed: int) -> bool:
         """Change the model in place; False, and no change, when there is nothing worth trying."""
 
 

@@ -5,7 +5,7 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
 
 from rpmodels import errors
 from rpmodels.learning.batches import Divided
@@ -16,8 +16,8 @@ from rpmodels.learning.loop import Consumer
 from rpmodels.learning.moves import Move
 from rpmodels.learning.parallel import parallel_map
 from rpmodels.learning.starts import Start
-from rpmodels.learning.train import Run, Training
-from rpmodels.model import RPM
+from rpmodels.learning.train import MakeObjective, RPMObjective, Run, Training
+from rpmodels.learning.trainable import Model
 from rpmodels.observations import Observations
 from rpmodels.seeding import spawn
 
@@ -36,7 +36,7 @@ CLEAR = 4.0
 
 
 def best_of(
-    model: RPM,
+    model: Model,
     data: Divided,
     training: Training,
     starts: Sequence[Start],
@@ -46,10 +46,11 @@ def best_of(
     random_state: Any,
     n_jobs: int | None = None,
     move: Move | None = None,
+    make_objective: MakeObjective = RPMObjective,
     consumers: Sequence[Consumer] = (),
     checkpoints: Checkpoints | None = None,
     verbose: bool = False,
-) -> tuple[Run, list[Attempt]]:
+) -> tuple[Run[Model], list[Attempt]]:
     """Train from every start for `rung` steps, keep the better half, and so on; the last one to the end.
 
     `model` is a prepared pattern that every start copies. Starts are compared by their mean free energy
@@ -61,11 +62,11 @@ def best_of(
     An interrupt from the keyboard ends the training with the best run there is.
     """
     seeds = spawn(random_state, len(starts))
-    field = _Field(model, data, training, rung, lead, n_jobs, checkpoints)
+    field = _Field(model, make_objective, data, training, rung, lead, n_jobs, checkpoints)
     attempts = [Attempt(start.name, seed) for start, seed in zip(starts, seeds, strict=True)]
     several = len(starts) > 1 and rung <= training.max_iter
     progress = Progress(math.ceil(math.log2(len(starts))), verbose and several, "restarts")
-    alive: list[Contender] = []
+    alive: list[Contender[Model]] = []
     try:
         field.enter(list(zip(starts, attempts, strict=True)), [rung] if several else [], alive)
         if several:
@@ -89,10 +90,11 @@ def best_of(
 
 
 @dataclass(frozen=True)
-class _Field:
+class _Field(Generic[Model]):
     """What all contenders of a fit have in common."""
 
-    model: RPM
+    model: Model
+    make_objective: MakeObjective
     data: Divided
     training: Training
     rung: int
@@ -100,18 +102,18 @@ class _Field:
     n_jobs: int | None
     checkpoints: Checkpoints | None
 
-    def enter(self, tasks: list[tuple[Start, Attempt]], rungs: Sequence[int], alive: list[Contender]) -> None:
+    def enter(self, tasks: list[tuple[Start, Attempt]], rungs: Sequence[int], alive: list[Contender[Model]]) -> None:
         """Begin these and climb; each joins those alive as soon as it is there."""
-        shared = (self.model, self.data, self.training, rungs, self.checkpoints)
+        shared = (self.model, self.make_objective, self.data, self.training, rungs, self.checkpoints)
         for contender in parallel_map(enter, tasks, self.n_jobs, *shared):
             alive.append(contender)  # noqa: PERF402 - what is there when an interrupt comes is kept
 
-    def climb(self, alive: list[Contender], until: int) -> None:
+    def climb(self, alive: list[Contender[Model]], until: int) -> None:
         """All of them, in place."""
         alive[:] = parallel_map(Contender.climb, alive, self.n_jobs, self.data.training, until)
 
 
-def _halve(field: _Field, alive: list[Contender], attempts: list[Attempt], progress: Progress) -> None:
+def _halve(field: _Field[Model], alive: list[Contender[Model]], attempts: list[Attempt], progress: Progress) -> None:
     """Rung by rung until one is left, in `alive`."""
     reached, longest = field.rung, field.training.max_iter
     while reached <= longest:
@@ -136,7 +138,7 @@ def _halve(field: _Field, alive: list[Contender], attempts: list[Attempt], progr
             field.climb(alive, reached)
 
 
-def _stuck(alive: Sequence[Contender], lead: float) -> list[Contender]:
+def _stuck(alive: Sequence[Contender[Model]], lead: float) -> list[Contender[Model]]:
     """Starts that were given two rungs, and have learnt nothing, while no other is clearly ahead."""
     if max(each.free_energy for each in alive) > CLEAR * lead:
         return []
@@ -148,7 +150,7 @@ def _again(attempt: Attempt) -> Attempt:
     return Attempt(f"{attempt.kind}, again", spawn(attempt.seed, 1)[0], again=True)
 
 
-def _challenge(field: _Field, alive: list[Contender], attempts: list[Attempt], move: Move | None) -> None:
+def _challenge(field: _Field[Model], alive: list[Contender[Model]], attempts: list[Attempt], move: Move | None) -> None:
     """Put what became of the champion through moves that raised the free energy in its place."""
     if move is None:
         return
@@ -177,7 +179,7 @@ def _challenge(field: _Field, alive: list[Contender], attempts: list[Attempt], m
         champion = rival
 
 
-def _rival(champion: Contender, number: int, observations: Observations, move: Move) -> Contender | None:
+def _rival(champion: Contender[Model], number: int, observations: Observations, move: Move) -> Contender[Model] | None:
     """What the move makes of the champion; None when it has nothing to propose.
 
     Saved before the champion climbs on: a resumed champion may be past the point where the move saw it.
@@ -198,7 +200,7 @@ def _rival(champion: Contender, number: int, observations: Observations, move: M
     return rival if proposed else None
 
 
-def _replace(attempts: list[Attempt], alive: Sequence[Contender]) -> None:
+def _replace(attempts: list[Attempt], alive: Sequence[Contender[Model]]) -> None:
     """Attempts that came back from another process are copies: put them where the originals were."""
     by_seed = {contender.attempt.seed: contender.attempt for contender in alive}
     attempts[:] = [by_seed.get(attempt.seed, attempt) for attempt in attempts]

@@ -1,10 +1,11 @@
 """Where a run starts: random weights, or weights taught to agree with k-means."""
 
 from abc import ABC, abstractmethod
-from typing import cast
+from typing import Any, cast
 
 from rpmodels.families import FiniteSupport
 from rpmodels.learning.teaching import compact_features, k_means, teach
+from rpmodels.learning.trainable import Trainable
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.priors import GaussianProcessPrior
@@ -18,7 +19,7 @@ class Start(ABC):
     name: str
 
     @abstractmethod
-    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
+    def __call__(self, model: Any, observations: Observations, seed: int) -> None:
         """Change the model's weights in place."""
 
 
@@ -27,7 +28,7 @@ class AsGiven(Start):
 
     name = "as given"
 
-    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
+    def __call__(self, model: Trainable, observations: Observations, seed: int) -> None:
         """Nothing to do."""
 
 
@@ -36,7 +37,7 @@ class RandomStart(Start):
 
     name = "random"
 
-    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
+    def __call__(self, model: Trainable, observations: Observations, seed: int) -> None:
         """Draw the networks anew."""
         with seeded(seed):
             reinitialise(model.recognition)

@@ -4,7 +4,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Generic, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from rpmodels.learning.consumers import History, Plateau, Progress
 from rpmodels.learning.held_out import HeldOut
 from rpmodels.learning.loop import Consumer, Objective, State, steps
 from rpmodels.learning.rescue import Rescue
+from rpmodels.learning.trainable import Model, Trainable
 from rpmodels.model import RPM, Inferred
 from rpmodels.observations import Observations
 from rpmodels.seeding import seeded, spawn
@@ -70,7 +71,7 @@ class Training:
             checks.integer("alternate", self.alternate, 1)
         checks.number("validation_fraction", self.validation_fraction, least=0.0, below=1.0)
 
-    def make_optimiser(self, model: RPM) -> Optimizer:
+    def make_optimiser(self, model: Trainable) -> Optimizer:
         """The user's, or AdamW with decay on weight matrices only."""
         if self.optimiser is not None:
             return self.optimiser(model.parameters())
@@ -125,11 +126,16 @@ class RPMObjective(Objective):
             self._last = None
 
 
+MakeObjective = Callable[[Any, float], Objective]
+"""From a model and the number of observations (their weights) to what is maximised."""
+
+
 @dataclass
-class Run:
+class Run(Generic[Model]):
     """One start of one model. Holds no data, so that it can travel between processes and halves of a fit."""
 
-    model: RPM
+    model: Model
+    make_objective: MakeObjective
     training: Training
     batches: Minibatches
     optimiser: Optimizer
@@ -147,11 +153,13 @@ class Run:
     _stopping_state: Mapping[str, Any] | None = None
 
     @staticmethod
-    def start(model: RPM, data: Divided, training: Training, seed: int) -> "Run":
+    def start(
+        model: Model, data: Divided, training: Training, seed: int, make_objective: MakeObjective = RPMObjective
+    ) -> "Run[Model]":
         """A run at step 0; the model must be prepared with the training part."""
         optimiser = training.make_optimiser(model)
         batches = Minibatches(len(data.training), training.batch_size, seed)
-        return Run(model, training, batches, optimiser, training.make_scheduler(optimiser))
+        return Run(model, make_objective, training, batches, optimiser, training.make_scheduler(optimiser))
 
     def _feed(self, observations: Observations, until: int) -> Iterator[tuple[Batch, int]]:
         batch = None
@@ -163,11 +171,11 @@ class Run:
     def advance(self, observations: Observations, until: int, consumers: Sequence[Consumer] = ()) -> None:
         """Train to step `until`, or to the first consumer that asks to stop."""
         self.model.train()
-        objective = RPMObjective(self.model, float(observations.weights.sum()))
+        objective = self.make_objective(self.model, float(observations.weights.sum()))
         rescue = Rescue(self.model, self.optimiser, self.scheduler, self.step, self.rescues)
         every: list[Consumer] = [self.history, rescue, *consumers]
         turns = None
-        if self.training.alternate is not None and list(self.model.rows):
+        if self.training.alternate is not None and list(self.model.rows.parameters()):
             turns = Alternation(self.model, self.training.alternate, self.step)
             every.append(turns)
         limit = self.training.max_gradient_norm
@@ -217,7 +225,8 @@ class Run:
     def _make_stopping(self, data: Divided) -> HeldOut | Plateau | None:
         stopping: HeldOut | Plateau | None = None
         if data.validation is not None:
-            stopping = HeldOut(self.model, data.training, data.validation, self.training.patience)
+            objective = self.make_objective(self.model, float(data.training.weights.sum()))
+            stopping = HeldOut(self.model, objective, data.training, data.validation, self.training.patience)
         elif self.training.tol is not None:
             stopping = Plateau(self.training.tol, self.training.patience)
         if stopping is not None and self._stopping_state is not None:
@@ -269,7 +278,7 @@ def train(
     callbacks: Sequence[Callable[[State], None]] = (),
     verbose: bool = False,
     **settings: Any,
-) -> Run:
+) -> Run[RPM]:
     """Train an RPM on observations: scaling, loop, rescue, stopping, and F_j over all data at the end.
 
     `settings` are fields of `Training`, for those who do not want to build one. Returns the run: its

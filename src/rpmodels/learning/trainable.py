@@ -1,0 +1,51 @@
+"""What runs and restarts need to know of a model: RPMs are such, and so are the baselines they are compared with."""
+
+from collections.abc import Iterator
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import torch
+from torch import nn
+
+from rpmodels.observations import Observations
+
+
+@runtime_checkable
+class Trainable(Protocol):
+    """A module that recognises observations; what its free energy is, its `Objective` knows."""
+
+    @property
+    def recognition(self) -> nn.Module:
+        """Networks whose weights decay, and which a random start draws anew."""
+
+    @property
+    def rows(self) -> nn.Module:
+        """Parameters that belong to single observations."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the parameters."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are."""
+
+    def collect(self, observations: Observations) -> None:
+        """What is computed once from all the data, after the last step."""
+
+    def train(self, mode: bool = True) -> Any:
+        """As `nn.Module`."""
+
+    def eval(self) -> Any:
+        """As `nn.Module`."""
+
+    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
+        """As `nn.Module`."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """As `nn.Module`."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> Any:
+        """As `nn.Module`."""
+
+
+Model = TypeVar("Model", bound=Trainable)
