@@ -164,7 +164,7 @@ def test_a_killed_fit_goes_on_where_it_was(tmp_path):
 
 def test_bad_input_is_refused():
     x, _ = walks([20] * 5)
-    with pytest.raises(RPModelsError, match="one site per observation"):
+    with pytest.raises(RPModelsError, match="trials of two times or more"):
         brief().fit([each[:1] for each in x])
     with pytest.raises(InputError, match=r"shape \(3, 3\)"):
         brief(transitions=np.eye(2)).fit(x)

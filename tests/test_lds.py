@@ -149,5 +149,5 @@ def test_bad_input_is_refused(fitted):
         brief(memory=1.5).fit(x)
     with pytest.raises(InputError, match="steps"):
         model.forecast(x, 0)
-    with pytest.raises(InputError, match="one site per observation"):
+    with pytest.raises(InputError, match="trials of two times or more"):
         brief().fit(x[:, :1])

@@ -106,6 +106,10 @@ def grid(n, length, lengths=None, step=1.0):
     return Sites(torch.where(exists, times, 0.0), exists)
 
 
+def driven(sites, u):
+    return Sites(sites.times, sites.exists, u)
+
+
 def prior_of(size=K, n_inputs=0, seed=1):
     """With dynamics that are neither symmetric nor normal."""
     prior = LinearDynamicsPrior(FullGaussian(size), n_inputs=n_inputs, memory=0.8, rotation=0.4).double()
@@ -313,10 +317,10 @@ def test_inputs_move_the_dense_mean(way):
     lengths, prior = [9, 5, 1], prior_of(n_inputs=3)
     h, w, potentials = random_potentials(3, 9)
     inputs = torch.tensor(np.random.default_rng(5).standard_normal((3, 9, 3)))
-    drive = numpy_of(inputs) @ numpy_of(prior.B).T
+    drive = numpy_of(inputs) @ numpy_of(prior.inputs.B).T
     sites = grid(3, 9, lengths)
     inputs[~sites.exists] = torch.nan
-    posterior = prior.condition_with(potentials, sites, inputs)
+    posterior = prior.condition(potentials, driven(sites, inputs))
     for n, length in enumerate(lengths):
         expected = dense(numpy_of(prior.dynamics()), h[n, :length], w[n, :length], drive[n, :length])
         assert_is(posterior, n, expected)
@@ -327,10 +331,10 @@ def test_inputs_of_zero_are_none(way):
     prior = prior_of(n_inputs=2)
     _, _, potentials = random_potentials(2, 6)
     sites = grid(2, 6)
-    without, with_zero = (
-        prior.condition(potentials, sites),
-        prior.condition_with(potentials, sites, torch.zeros(2, 6, 2, dtype=DOUBLE)),
-    )
+    with_zero = prior.condition(potentials, driven(sites, torch.zeros(2, 6, 2, dtype=DOUBLE)))
+    alone = prior_of()
+    alone.raw = prior.raw
+    without = alone.condition(potentials, sites)
     near(without.eta, numpy_of(with_zero.eta))
     near(without.kl, numpy_of(with_zero.kl))
 
@@ -339,15 +343,47 @@ def test_inputs_start_without_effect_and_get_gradients():
     prior = LinearDynamicsPrior(FullGaussian(K), n_inputs=2).double()
     _, _, potentials = random_potentials(2, 6)
     inputs = torch.randn(2, 6, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
-    prior.condition_with(potentials, grid(2, 6), inputs).log_partition.sum().backward()
-    assert (prior.B == 0).all()
-    assert (prior.B.grad.abs() > 1e-3).all()
+    prior.condition(potentials, driven(grid(2, 6), inputs)).log_partition.sum().backward()
+    assert (prior.inputs.B == 0).all()
+    assert (prior.inputs.B.grad.abs() > 1e-3).all()
 
 
-@pytest.mark.parametrize("shape", [(2, 5, 3), (2, 6, 2), (1, 6, 3)])
-def test_inputs_of_another_shape_are_refused(shape):
-    with pytest.raises(InputError, match=r"inputs: expected .*\(2, 6, 3\).*, got \(\d, \d, \d\)"):
-        prior_of(n_inputs=3).condition_with(random_potentials(2, 6)[2], grid(2, 6), torch.zeros(shape))
+def test_other_inputs_are_refused():
+    potentials, prior = random_potentials(2, 6)[2], prior_of(n_inputs=3)
+    for sites, got in ((grid(2, 6), 0), (driven(grid(2, 6), torch.zeros(2, 6, 2)), 2)):
+        with pytest.raises(InputError, match=f"inputs: expected 3 numbers at every time, as in training, got {got}"):
+            prior.condition(potentials, sites)
+        with pytest.raises(InputError, match="inputs: expected 3"):
+            prior.filter(potentials, sites)
+
+
+def test_inputs_step_by_step():
+    """filter = step after step; the last site is the smoother's; predict goes on as more sites would."""
+    prior, length = prior_of(n_inputs=2), 7
+    potentials = random_potentials(3, length)[2]
+    u = torch.tensor(np.random.default_rng(5).standard_normal((3, length, 2)))
+    sites = driven(grid(3, length), u)
+    filtered = prior.filter(potentials, sites)
+    state = prior.begin(3)
+    for t in range(length):
+        state = prior.step(state, potentials[:, t], u[:, t - 1] if t else None)
+        near(state.mean, numpy_of(filtered.mean[:, t]))
+        near(state.covariance, numpy_of(filtered.covariance[:, t]))
+    mean, _ = prior.family.moments(prior.condition(potentials, sites).eta)
+    near(filtered.mean[:, -1], numpy_of(mean[:, -1]))
+    seen = torch.cat([potentials[:, :4], torch.zeros_like(potentials[:, 4:])], 1)
+    ahead, _ = prior.family.moments(prior.condition(seen, sites).eta)
+    forecast = prior.predict(filtered.mean[:, 3], filtered.covariance[:, 3], 3, u[:, 3:6])
+    near(forecast.mean, numpy_of(ahead[:, 4:]))
+
+
+def test_inputs_move_draws_of_the_prior(generator):
+    prior = prior_of(n_inputs=1)
+    u = torch.tensor([[3.0], [-2.0], [1.0]], dtype=DOUBLE)
+    z = prior.sample(driven(grid(DRAWS, 3), u.expand(DRAWS, -1, -1)), generator)
+    A, B = numpy_of(prior.dynamics()), numpy_of(prior.inputs.B)[:, 0]
+    mean, covariance = dense_prior(A, 3)
+    assert_drawn_from(z, np.concatenate([0 * B, 3 * B, A @ (3 * B) - 2 * B]) + mean, covariance)
 
 
 # ---- gradients ------------------------------------------------------------------------------------
@@ -361,7 +397,7 @@ class Conditioned(torch.nn.Module):
         self.prior, self.sites = prior, sites
 
     def forward(self, potentials, inputs):
-        posterior = self.prior.condition_with(potentials, self.sites, inputs)
+        posterior = self.prior.condition(potentials, driven(self.sites, inputs))
         return posterior.eta, posterior.mu, posterior.pairwise, posterior.kl, posterior.log_partition
 
 
@@ -527,10 +563,10 @@ def test_draws_of_the_posterior_and_their_ratio(way, length, generator):
     prior = prior_of(n_inputs=1)
     h, w, potentials = random_potentials(1, length)
     inputs = torch.randn(1, length, 1, dtype=DOUBLE, generator=generator)
-    drive = numpy_of(inputs)[0] @ numpy_of(prior.B).T
+    drive = numpy_of(inputs)[0] @ numpy_of(prior.inputs.B).T
     sites = grid(DRAWS, length)
-    posterior = prior.condition_with(
-        potentials.expand(DRAWS, -1, -1).clone(), sites, inputs.expand(DRAWS, -1, -1).clone()
+    posterior = prior.condition(
+        potentials.expand(DRAWS, -1, -1).clone(), driven(sites, inputs.expand(DRAWS, -1, -1).clone())
     )
     z, log_ratio = posterior.draw(generator)
     expected = dense(numpy_of(prior.dynamics()), h[0], w[0], drive)
@@ -567,7 +603,8 @@ def test_the_rest_of_the_contract():
     reference = prior.reference(grid(2, 4), shared=False)
     near(reference, np.concatenate([np.zeros(3), -0.5 * np.eye(3).ravel()])[None], 1e-7)
     raw = prior.raw.detach().clone()
-    prior.update(prior.condition(torch.zeros(2, 4, 12), grid(2, 4)), torch.ones(2), 1.0)
+    sites = driven(grid(2, 4), torch.zeros(2, 4, 2))
+    prior.update(prior.condition(torch.zeros(2, 4, 12), sites), torch.ones(2), 1.0)
     assert torch.equal(prior.raw, raw)
 
 

@@ -21,6 +21,12 @@ class Sites:
 
     times: Float[Tensor, "N T"]
     exists: Bool[Tensor, "N T"]
+    u: Float[Tensor, "N T U"] | None = None
+    """Inputs that drive the latents, for priors that have some."""
+
+    def take(self, index: "Int[Tensor, 'n'] | Bool[Tensor, 'N'] | slice") -> "Sites":
+        """Those of some observations."""
+        return Sites(self.times[index], self.exists[index], None if self.u is None else self.u[index])
 
     @cached_property
     def complete(self) -> bool:

@@ -215,6 +215,15 @@ def nothing_to_learn(name: str, sites: int) -> InputError:
     )
 
 
+def one_step_only(trials: int, longest: int) -> InputError:
+    """Series without a second time."""
+    return InputError(
+        f"Series: expected trials of two times or more, to learn from how the latents move; got {trials} of at most "
+        f"{longest}. Time is the first axis of a trial: a list of (T_n, D), or an array (N, T, D). For observations "
+        "without time use RPCategorical or RPFA."
+    )
+
+
 def too_few_atoms(name: str, count: int) -> InputError:
     """Fewer than two present rows."""
     return InputError(

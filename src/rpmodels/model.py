@@ -263,7 +263,7 @@ class RPM(nn.Module):
         # As in training: what taught nothing has no say in what all sites share.
         usable = torch.as_tensor(observations.usable(), device=self.device)
         if self.atoms.shared:
-            everywhere = Sites(everywhere.times[usable], everywhere.exists[usable])
+            everywhere = everywhere.take(usable)
         atoms = self._collected(joint, self.references(everywhere), weights)
         self.fitted = FittedMixtures(atoms, float(weights[usable].sum()))
 

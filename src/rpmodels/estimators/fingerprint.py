@@ -29,6 +29,8 @@ def fingerprint(estimator: BaseEstimator, observations: Observations) -> dict[st
 def _of_data(observations: Observations) -> str:
     digest = hashlib.sha256()
     arrays = {"times": observations.times, "exists": observations.exists, "weights": observations.weights}
+    if observations.u is not None:
+        arrays["u"] = observations.u
     for kind, named in (("values", observations.values), ("present", observations.present), ("", arrays)):
         for name, array in named.items():
             digest.update(f"{kind} {name} {array.dtype} {array.shape}".encode())

@@ -15,7 +15,7 @@ from rpmodels.carriers import Sites
 from rpmodels.estimators import choices
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
 from rpmodels.estimators.layout import Layout, joined, padded_to
-from rpmodels.estimators.series import read_series
+from rpmodels.estimators.series import check_moves, read_series
 from rpmodels.estimators.streams import Stream
 from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, Start, Training
 from rpmodels.mixtures import Pooled
@@ -107,6 +107,7 @@ class RPHMM(RPMEstimator):
     ) -> "RPHMM":
         """Learn the states and how they follow each other; see `RPGPFA.fit` for the arguments."""
         observations = self._read(X, presence=presence, weights=sample_weight)[0]
+        check_moves(observations)
         return self._fit(observations, checkpoint, checkpoint_every)
 
     def _read(self, X: Any, **options: Any) -> tuple[Observations, Layout]:

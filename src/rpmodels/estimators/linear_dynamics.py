@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rpmodels import checks
+from rpmodels import checks, errors
 from rpmodels.estimators import layout
 from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
 from rpmodels.estimators.marginals import LatentMarginals
-from rpmodels.estimators.series import atoms_of_series, read_series, times_ahead
+from rpmodels.estimators.series import atoms_of_series, check_moves, read_series, times_ahead
 from rpmodels.estimators.streams import Stream
 from rpmodels.families import Family
 from rpmodels.inference import summed_potentials
@@ -28,10 +28,13 @@ LEAD = 0.1
 
 
 class RPLDS(ContinuousEstimator):
-    """A recognition-parametrised linear dynamical system: z_{t+1} = A z_t + w_t, any observation of z_t.
+    """A recognition-parametrised linear dynamical system: z_{t+1} = A z_t + B u_t + w_t, any observation of z_t.
 
     Latents are stationary with covariance I, which loses nothing: any stable system can be written so. Data are
     trials as in `RPGPFA`, equally spaced in time; time is counted in steps.
+
+    Inputs u that drive the system (stimuli, commands) are given as `inputs=` to `fit`, and then to every verb: an array
+    (N, T, U) or a list of (T_n, U), known at every time; u_t acts on the way from t to t + 1. They may have any scale.
 
     Args:
         n_latents: K; an oscillation needs two
@@ -48,6 +51,7 @@ class RPLDS(ContinuousEstimator):
 
     Attributes:
         A_: the dynamics, (K, K)
+        B_: how inputs drive the latents, (K, U)
         eigenvalues_: of A, slowest first
         time_constants_: steps in which each of them decays to 1/e
         model_, history_, restarts_, score_, clipped_, n_iter_, stop_reason_, validation_curve_: as in `RPCategorical`
@@ -112,13 +116,15 @@ class RPLDS(ContinuousEstimator):
         y: Any = None,
         *,
         times: Any = None,
+        inputs: Any = None,
         presence: Mapping[str, Any] | None = None,
         sample_weight: Any = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = CHECKPOINT_EVERY,
     ) -> "RPLDS":
-        """Learn the latents and how they move; see `RPGPFA.fit` for the arguments."""
-        observations = self._read(X, times=times, presence=presence, weights=sample_weight)[0]
+        """Learn the latents and how they move; `inputs` are u, see above, other arguments as in `RPGPFA.fit`."""
+        observations = self._read(X, times=times, inputs=inputs, presence=presence, weights=sample_weight)[0]
+        check_moves(observations)
         return self._fit(observations, checkpoint, checkpoint_every)
 
     def _read(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
@@ -128,7 +134,12 @@ class RPLDS(ContinuousEstimator):
         return windowed(observations, checks.integer("window", self.window, 2))
 
     def _prior(self, family: Family, observations: Observations) -> Prior:
-        return LinearDynamicsPrior(family, memory=checks.number("memory", self.memory, above=0.0, below=1.0))
+        memory = checks.number("memory", self.memory, above=0.0, below=1.0)
+        if observations.u is None:
+            return LinearDynamicsPrior(family, memory=memory)
+        prior = LinearDynamicsPrior(family, n_inputs=observations.u.shape[-1], memory=memory)
+        prior.inputs.learn(*(torch.as_tensor(np.array(each)) for each in (observations.u, observations.exists)))
+        return prior
 
     def _atoms(self, observations: Observations) -> AtomPolicy:
         return atoms_of_series(self.atoms, observations)
@@ -161,8 +172,11 @@ class RPLDS(ContinuousEstimator):
         return [self._dynamics.filter(summed_potentials(factors), batch.sites) for batch, factors in recognised]
 
     @torch.no_grad()
-    def forecast(self, X: Any, steps: int = 1, **options: Any) -> LatentMarginals:
-        """Latents in the steps after the end of every trial, with what is not known of them."""
+    def forecast(self, X: Any, steps: int = 1, *, inputs_ahead: Any = None, **options: Any) -> LatentMarginals:
+        """Latents in the steps after the end of every trial, with what is not known of them.
+
+        `inputs_ahead` are u at those steps, (N, steps, U) or (steps, U) for all trials; zero by default.
+        """
         observations, form = self._new(X, **options)
         times = times_ahead(observations, checks.integer("steps", steps, 1))
         last = torch.as_tensor(np.maximum(observations.exists.sum(1) - 1, 0), device=self._fitted().device)
@@ -171,12 +185,32 @@ class RPLDS(ContinuousEstimator):
             torch.cat([layout.padded_to(part, observations.n_sites) for part in parts])[trials, last]
             for parts in zip(*self._filtered(observations), strict=True)
         )
-        ahead = self._dynamics.predict(mean, covariance, steps)
+        ahead = self._dynamics.predict(mean, covariance, steps, self._driving(observations, last, steps, inputs_ahead))
         means, covariances = (form.ahead(each.cpu().numpy()) for each in (ahead.mean, ahead.covariance))
         return LatentMarginals(means, covariances, form.times_ahead(times))
 
+    def _driving(self, observations: Observations, last: Tensor, steps: int, ahead: Any) -> Tensor | None:
+        """u at the last time of every trial and at the steps − 1 after it."""
+        shape = (len(observations), steps, self._dynamics.n_inputs)
+        if observations.u is None:
+            if ahead is not None:
+                raise errors.bad_value(
+                    "inputs_ahead", "None, as the model was fitted without inputs", type(ahead).__name__
+                )
+            return None
+        known = np.zeros(shape) if ahead is None else np.asarray(ahead, np.float64)
+        if known.shape not in (shape, shape[1:]) or not np.isfinite(known).all():
+            expected = f"finite numbers of shape {shape} or {shape[1:]}"
+            raise errors.bad_value("inputs_ahead", expected, f"shape {known.shape}")
+        now = observations.u[np.arange(len(observations)), last.cpu().numpy()]
+        driving = np.concatenate([now[:, None], np.broadcast_to(known, shape)[:, :-1]], 1)
+        return torch.as_tensor(driving, device=last.device)
+
     def stream(self) -> Stream:
-        """For one new time step at a time, at constant cost: `update(x)` gives mean (K,) and covariance (K, K)."""
+        """For one new time step at a time, at constant cost: `update(x)` gives mean (K,) and covariance (K, K).
+
+        With inputs, `update(x, inputs=u)`: those of the same time, which act on the way to the next.
+        """
 
         def potential(x: Any) -> Tensor:
             now = self._read(x, known=self._fitted().specs)[0]
@@ -185,7 +219,7 @@ class RPLDS(ContinuousEstimator):
         def shown(state: LatentState) -> tuple[NDArray[Any], NDArray[Any]]:
             return state.mean[0].cpu().numpy(), state.covariance[0].cpu().numpy()
 
-        return Stream(self._dynamics, potential, list(self._fitted().specs), shown)
+        return Stream(self._dynamics, potential, list(self._fitted().specs), shown, self._dynamics.n_inputs)
 
     @property
     def _dynamics(self) -> LinearDynamicsPrior:
@@ -195,6 +229,11 @@ class RPLDS(ContinuousEstimator):
     def A_(self) -> NDArray[Any]:  # noqa: N802
         """The dynamics of the latents as they are scaled here (stationary covariance I)."""
         return np.asarray(self._dynamics.dynamics().detach().cpu().numpy())
+
+    @property
+    def B_(self) -> NDArray[Any]:  # noqa: N802
+        """How one unit of every input moves the latents in a step."""
+        return np.asarray((self._dynamics.inputs.B / self._dynamics.inputs.scales).detach().cpu().numpy())
 
     @property
     def eigenvalues_(self) -> NDArray[np.complex128]:

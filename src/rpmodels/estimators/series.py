@@ -52,10 +52,22 @@ def _read_recording(
         # Rounded: differences of stamps that should be equal differ in their last digits.
         unit = float(np.median(np.diff(times)))
         cut["times"] = [np.round((piece - piece[0]) / unit, 6) * unit for piece in pieces]
+    if cut.get("inputs") is not None:
+        whole = np.asarray(cut["inputs"])
+        if len(whole) != total:
+            raise errors.bad_value("inputs", f"one row for each of the {total} times of the recording", f"{len(whole)}")
+        cut["inputs"] = [whole[start : start + size] for start, size in places]
     if cut.get("presence") is not None:
         cut["presence"] = {n: layout.padded(np.asarray(have), places) for n, have in cut["presence"].items()}
     observations = read(layout.cut(X, places, total), factors=factors, series=True, **cut)
     return observations, layout.Recording([s for s, _ in places], [n for _, n in places], times)
+
+
+def check_moves(observations: Observations) -> None:
+    """Refuse series of which none is longer than one step: nothing in them tells how latents move."""
+    longest = int(observations.exists.sum(1).max(initial=0))
+    if longest < 2:
+        raise errors.one_step_only(len(observations), longest)
 
 
 def atoms_of_series(choice: Any, observations: Observations) -> AtomPolicy:

@@ -110,9 +110,8 @@ class _Problem:
 
     def possible(self, potentials: Float[Tensor, "N T D"]) -> Bool[Tensor, "N"]:
         """Which observations' potentials leave the prior a positive precision: each tried alone."""
-        times, exists = self.sites.times, self.sites.exists
         alone = [
-            _conditioned(self.prior, potentials[n : n + 1], Sites(times[n : n + 1], exists[n : n + 1])) is not None
+            _conditioned(self.prior, potentials[n : n + 1], self.sites.take(slice(n, n + 1))) is not None
             for n in range(len(potentials))
         ]
         return torch.tensor(alone, device=potentials.device)

@@ -44,6 +44,8 @@ class Observations:
     exists: NDArray[np.bool_]
     weights: NDArray[np.float64]
     is_series: bool
+    u: NDArray[np.float64] | None = None
+    """(N, T, U): inputs that drive the latents."""
 
     def __len__(self) -> int:
         return int(self.exists.shape[0])
@@ -62,17 +64,20 @@ class Observations:
             return torch.as_tensor(np.ascontiguousarray(array), dtype=kind).to(device)
 
         time_dtype = torch.float32 if device.type == "mps" else torch.float64
+        u = None if self.u is None else tensor(self.u[index, :sites], dtype)
         return Batch(
             index=tensor(index),
-            sites=Sites(tensor(self.times[index, :sites], time_dtype), tensor(exists[:, :sites])),
+            sites=Sites(tensor(self.times[index, :sites], time_dtype), tensor(exists[:, :sites]), u),
             weights=tensor(self.weights[index], dtype),
             inputs={name: tensor(values[index, :sites]) for name, values in self.values.items()},
             present={name: tensor(have[index, :sites]) for name, have in self.present.items()},
         )
 
     def sites(self, device: torch.device) -> Sites:
-        """Times and existence of all observations."""
-        return Sites(torch.as_tensor(np.array(self.times), device=device), torch.as_tensor(self.exists, device=device))
+        """Where the latents of all observations are."""
+        u = None if self.u is None else torch.as_tensor(self.u, device=device)
+        times, exists = (torch.as_tensor(np.array(each), device=device) for each in (self.times, self.exists))
+        return Sites(times, exists, u)
 
     def subset(self, index: NDArray[np.int64]) -> "Observations":
         """Some of the observations."""
@@ -84,6 +89,7 @@ class Observations:
             self.exists[index],
             self.weights[index],
             self.is_series,
+            None if self.u is None else self.u[index],
         )
 
     def present_rows(self, name: str) -> NDArray[Any]:

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from rpmodels import errors
+from rpmodels.observations.driving import padded_inputs
 from rpmodels.observations.observations import FactorSpec, Observations
 from rpmodels.observations.trials import Trials, common_lengths, on_one_clock, padded_times
 
@@ -20,6 +21,7 @@ def read(
     times: Any = None,
     presence: Mapping[str, Any] | None = None,
     weights: Any = None,
+    inputs: Any = None,
     known: Mapping[str, FactorSpec] | None = None,
 ) -> Observations:
     """Check and gather a user's data.
@@ -32,6 +34,7 @@ def read(
             factors were sampled at different times
         presence: {name: (N,) or (N, T) booleans}; rows that are all NaN (None, for strings) are missing too.
         weights: (N,) sample weights.
+        inputs: with `series`: u, known at every site, (N, T, U) or a list of (T_n, U)
         known: the specs of a fitted model: new data must match, and may lack factors.
 
     """
@@ -73,6 +76,7 @@ def read(
         exists=exists,
         weights=_weights(weights, len(exists)),
         is_series=series,
+        u=padded_inputs(inputs, lengths),
     )
 
 

@@ -184,10 +184,10 @@ def _interleaved(even: Float[Tensor, "a N *k"], odd: Float[Tensor, "b N *k"]) ->
 # ---- forwards in time --------------------------------------------------------------------------------
 
 
-def moved(step: Transition, state: LatentState) -> LatentState:
-    """One step later, with nothing seen there: in covariances, where nothing cancels."""
+def moved(step: Transition, state: LatentState, push: Float[Tensor, "N K"] | None = None) -> LatentState:
+    """One step later, pushed by so much, with nothing seen there: in covariances, where nothing cancels."""
     mean = (step.A @ state.mean[..., None])[..., 0]
-    return LatentState(mean, step.A @ state.covariance @ step.A.mT + step.Q)
+    return LatentState(mean if push is None else mean + push, step.A @ state.covariance @ step.A.mT + step.Q)
 
 
 def updated(state: LatentState, h: Float[Tensor, "N K"], W: Float[Tensor, "N K K"]) -> LatentState:

@@ -21,6 +21,7 @@ from torch.nn.functional import pad
 from rpmodels import checks, errors, linalg
 from rpmodels.carriers import Sites
 from rpmodels.families import Continuous, Family
+from rpmodels.priors.driving import Inputs, wide
 from rpmodels.priors.kalman import (
     LatentState,
     LinearDynamicsPosterior,
@@ -50,7 +51,7 @@ class LinearDynamicsPrior(Prior):
     Args:
         family: FullGaussian(K). The latents of a site are correlated a posteriori even where the factors are not,
             and a diagonal family cannot say so: it is refused for K > 1.
-        n_inputs: how many inputs u drive the latents; `condition_with` takes them, everything else has u = 0
+        n_inputs: how many inputs u drive the latents; they come with the sites (`Sites.u`)
         memory: of the initial dynamics, A = memory · rotation
         rotation: by how much (radians per step) A turns at first: dynamics that begin symmetric find no oscillation
 
@@ -73,7 +74,7 @@ class LinearDynamicsPrior(Prior):
         length = self.memory / (1.0 - self.memory**2) ** 0.5
         length /= (1.0 - (length / LARGEST) ** 2) ** 0.5
         self.raw = nn.Parameter((length * turn).to(torch.get_default_dtype()))
-        self.B = nn.Parameter(torch.zeros(size, checks.integer("n_inputs", n_inputs, 0)))
+        self.inputs = Inputs(size, checks.integer("n_inputs", n_inputs, 0))
 
     @property
     def family(self) -> Family:
@@ -88,7 +89,7 @@ class LinearDynamicsPrior(Prior):
     @property
     def n_inputs(self) -> int:
         """How many inputs drive the latents."""
-        return int(self.B.shape[1])
+        return int(self.inputs.B.shape[1])
 
     @property
     def couples_sites(self) -> bool:
@@ -99,7 +100,7 @@ class LinearDynamicsPrior(Prior):
 
     def transition(self) -> Transition:
         """One step, as a differentiable function of the parameters."""
-        raw = _wide(self.raw)
+        raw = wide(self.raw)
         eye = self._eye()
         V = raw / (1.0 + raw.square().sum() / (self.latents * LARGEST**2)).sqrt()
         L = linalg.cholesky(eye + V.mT @ V, "the dynamics")
@@ -109,7 +110,7 @@ class LinearDynamicsPrior(Prior):
         return Transition(A, Q, precision, V @ L, L.mT @ L - eye, log_det)
 
     def _eye(self) -> Float[Tensor, "K K"]:
-        return torch.eye(self.latents, dtype=_wide(self.raw).dtype, device=self.raw.device)
+        return torch.eye(self.latents, dtype=wide(self.raw).dtype, device=self.raw.device)
 
     def dynamics(self) -> Float[Tensor, "K K"]:
         """A."""
@@ -128,36 +129,23 @@ class LinearDynamicsPrior(Prior):
     # ---- the contract ------------------------------------------------------------------------
 
     def reference(self, sites: Sites, shared: bool) -> Float[Tensor, "S D"]:
-        """N(0, I) at every site."""
-        eye = self._eye().to(self.raw.dtype)
-        return self._family.natural(eye.new_zeros(1, self.latents), self._family.spread(eye[None, None]))
+        """N(0, I) at every site; with inputs, what they make of it on average over trials and times."""
+        eye = self._eye()
+        mean, covariance = eye[0] * 0.0, eye
+        if self.n_inputs:
+            transition = self.transition()
+            mean, covariance = self.inputs.spread(transition.A, transition.Q)
+        natural: Tensor = self._family.natural(mean[None], self._family.spread(covariance[None, None]))
+        return natural.to(self.raw.dtype)
 
     def condition(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> LinearDynamicsPosterior:
-        """q(Z) ∝ p(Z) exp(Σ_t potentials_t·t(z_t)), with inputs of zero."""
-        return self._conditioned(potentials, sites, self.transition(), None)
+        """q(Z) ∝ p(Z) exp(Σ_t potentials_t·t(z_t)).
 
-    def condition_with(
-        self, potentials: Float[Tensor, "N T D"], sites: Sites, inputs: Float[Tensor, "N_u T_u U"]
-    ) -> LinearDynamicsPosterior:
-        """The same when inputs drive the latents: inputs[:, t] act from site t to t + 1, so the last do nothing."""
-        expected = (*sites.exists.shape, self.n_inputs)
-        if tuple(inputs.shape) != expected:
-            what = f"(trials, sites, n_inputs) = {expected}, one row for every site"
-            raise errors.bad_value("inputs", what, tuple(inputs.shape))
-        known = torch.where(sites.exists[..., None], _wide(inputs), 0.0)
-        driven = pad(known[:, :-1] @ _wide(self.B).mT, (0, 0, 1, 0))
-        transition = self.transition()
-        return self._conditioned(potentials, sites, transition, accumulated(transition.A, driven))
-
-    def _conditioned(
-        self,
-        potentials: Float[Tensor, "N T D"],
-        sites: Sites,
-        transition: Transition,
-        mean: Float[Tensor, "N T K"] | None,
-    ) -> LinearDynamicsPosterior:
-        """In x = z − mean, whose prior has no inputs: what the sites say of z moves the shift and the constant."""
+        In x = z − ⟨z⟩_p, whose prior has no inputs: what the sites say of z moves the shift and the constant.
+        """
         self.check_sites(sites)
+        transition = self.transition()
+        mean = self._driven(transition, sites)
         potentials = torch.where(sites.exists[..., None], potentials, 0.0)
         first, weight = self._split(potentials)
         said = first if mean is None else first - (weight @ mean[..., None])[..., 0]
@@ -170,14 +158,29 @@ class LinearDynamicsPrior(Prior):
             q = q._replace(mean=(x + mean).transpose(0, 1))
         return LinearDynamicsPosterior(self._family, potentials, q, log_partition)
 
+    def _pushes(self, sites: Sites) -> Float[Tensor, "N T K"] | None:
+        """B u of the step that leads to every site; u_t acts from site t to t + 1, so that of the last does nothing."""
+        if sites.u is None:
+            return None
+        known = torch.where(sites.exists[..., None], sites.u, 0.0)
+        return pad(self.inputs.push(known[:, :-1]), (0, 0, 1, 0))
+
+    def _driven(self, transition: Transition, sites: Sites) -> Float[Tensor, "N T K"] | None:
+        """⟨z⟩ under the prior, which is where the inputs have brought it."""
+        pushes = self._pushes(sites)
+        return None if pushes is None else accumulated(transition.A, pushes)
+
     def _split(self, potentials: Float[Tensor, "*b D"]) -> tuple[Float[Tensor, "*b K"], Float[Tensor, "*b K K"]]:
         """h and W of exp(hᵀz − ½ zᵀWz); only the symmetric part meets zzᵀ."""
-        first, second = _wide(potentials).tensor_split([self.latents], -1)
+        first, second = wide(potentials).tensor_split([self.latents], -1)
         matrix = torch.unflatten(second, -1, (self.latents, self.latents))
         return first, -matrix - matrix.mT
 
     def check_sites(self, sites: Sites) -> None:
-        """Refuse times that are not equally spaced within a trial, in whatever unit they are."""
+        """Refuse times that are not equally spaced within a trial, in whatever unit they are, and other inputs."""
+        given = 0 if sites.u is None else sites.u.shape[-1]
+        if given != self.n_inputs:
+            raise errors.bad_value("inputs", f"{self.n_inputs} numbers at every time, as in training", given)
         steps = torch.where(sites.exists[:, 1:] & sites.exists[:, :-1], sites.times.diff(dim=1), torch.nan)
         mean = steps.nanmean(1, keepdim=True)
         uneven = ((steps - mean).abs() > UNEVEN * mean).any(1) | (mean[:, 0] <= 0)
@@ -189,12 +192,13 @@ class LinearDynamicsPrior(Prior):
             raise errors.bad_value("times under linear dynamics", expected, got)
 
     def sample(self, sites: Sites, generator: torch.Generator) -> Float[Tensor, "N T K"]:
-        """Joint draws over the sites of every trial, with inputs of zero."""
+        """Joint draws over the sites of every trial."""
         transition = self.transition()
         noise = noise_like(transition.A.new_empty(*sites.exists.shape, self.latents), generator)
         root = linalg.cholesky(transition.Q, "the noise of the dynamics")
         increments = torch.cat([noise[:, :1], noise[:, 1:] @ root.mT], 1)
-        return accumulated(transition.A, increments).to(self.raw.dtype)
+        pushes = self._pushes(sites)
+        return accumulated(transition.A, increments if pushes is None else increments + pushes).to(self.raw.dtype)
 
     def update(self, posterior: Posterior, weights: Float[Tensor, "N"], fraction: float) -> None:
         """Learned by gradient."""
@@ -210,33 +214,45 @@ class LinearDynamicsPrior(Prior):
         eye = self._eye().to(self.raw.dtype)
         return LatentState(eye.new_zeros(n, self.latents), eye.expand(n, -1, -1))
 
-    def step(self, state: LatentState, potential: Float[Tensor, "N D"]) -> LatentState:
-        """One time-step later, with the potential seen there: constant cost, and the same numbers as `filter`."""
+    def step(
+        self, state: LatentState, potential: Float[Tensor, "N D"], u: Float[Tensor, "N U"] | None = None
+    ) -> LatentState:
+        """One time-step later, with the potential seen there: constant cost, and the same numbers as `filter`.
+
+        u are the inputs at the time of `state`.
+        """
         first, weight = self._split(potential)
-        before = LatentState(*map(_wide, state))
-        return updated(moved(self.transition(), before), first, weight).to(state.mean.dtype)
+        before = LatentState(*map(wide, state))
+        push = None if u is None else self.inputs.push(u)
+        return updated(moved(self.transition(), before, push), first, weight).to(state.mean.dtype)
 
     def filter(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> LatentState:
         """Marginals of every site given the past and the present alone."""
         self.check_sites(sites)
         first, weight = self._split(torch.where(sites.exists[..., None], potentials, 0.0))
         transition = self.transition()
-        state = LatentState(*map(_wide, self.begin(len(potentials))))
+        state = LatentState(*map(wide, self.begin(len(potentials))))
         states = []
-        for now in zip(first.unbind(1), weight.unbind(1), strict=True):
-            state = updated(moved(transition, state), *now)
+        pushes = self._pushes(sites)
+        for t, now in enumerate(zip(first.unbind(1), weight.unbind(1), strict=True)):
+            state = updated(moved(transition, state, None if pushes is None else pushes[:, t]), *now)
             states.append(state)
         return stacked(states).to(potentials.dtype)
 
-    def predict(self, mean: Float[Tensor, "N K"], covariance: Float[Tensor, "N K K"], steps: int) -> LatentState:
-        """Forecasts 1 … `steps` steps after a time with these moments, [N, steps, K] and [N, steps, K, K]."""
+    def predict(
+        self,
+        mean: Float[Tensor, "N K"],
+        covariance: Float[Tensor, "N K K"],
+        steps: int,
+        u: Float[Tensor, "N steps U"] | None = None,
+    ) -> LatentState:
+        """Forecasts 1 … `steps` steps after a time with these moments, [N, steps, K] and [N, steps, K, K].
+
+        u are the inputs at that time and the steps − 1 after it.
+        """
         transition = self.transition()
-        states = [LatentState(_wide(mean), _wide(covariance))]
-        for _ in range(checks.integer("steps", steps, 1)):
-            states.append(moved(transition, states[-1]))
+        states = [LatentState(wide(mean), wide(covariance))]
+        for t in range(checks.integer("steps", steps, 1)):
+            push = None if u is None else self.inputs.push(u[:, t])
+            states.append(moved(transition, states[-1], push))
         return stacked(states[1:]).to(mean.dtype)
-
-
-def _wide(values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """In double precision, where the device has it."""
-    return values if values.device.type == "mps" else values.double()
