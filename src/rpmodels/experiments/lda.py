@@ -162,7 +162,8 @@ def _mixed(shown: Mapping[str, Any], stem: Path) -> None:
         axes[0].axhline(each, color="w", lw=0.4)
         axes[0].axvline(each, color="w", lw=0.4)
     axes[1].imshow(topics.reshape(side, side), cmap="tab10", vmin=0, vmax=9)
-    axes[2].bar(range(len(shown["mixed_proportions"])), shown["mixed_proportions"])
+    colours = [plt.get_cmap("tab10")(k % 10) for k in range(len(shown["mixed_proportions"]))]
+    axes[2].bar(range(len(colours)), shown["mixed_proportions"], color=colours)
     axes[2].set_xticks(range(len(shown["mixed_proportions"])))
     for ax, title in zip(
         axes, ("an image in patches", "texture of every patch", "its texture distribution"), strict=True
