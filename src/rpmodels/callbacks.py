@@ -9,6 +9,8 @@ has
 * `finite`: False when the free energy or a gradient was not, and so no step was taken
 * `learning_rate`: of the step
 * `stop_reason`: None; a text here stops the run after this step, and becomes the estimator's `stop_reason_`
+* `model`: the module that is trained (an `RPM`), in training mode; whoever calls its `eval()` to look at it must call
+  `train()` again
 
 What a callback does else is its own affair: it gets no gradients, and changes nothing of the fit but its end.
 

@@ -107,6 +107,15 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             scheduler=self.scheduler,
         )
 
+    def build(self, observations: Observations) -> tuple[RPM, Training]:
+        """The untrained model for these data, and how to train it: for `rp.train`, and for loops of your own.
+
+        No restarts, moves or retries: what `fit` adds to `rp.train(model, observations, training)`.
+        """
+        with seeded(spawn(self.random_state, 3)[0]):
+            model = self._build(self._pieces(observations))
+        return model.to(device_of(self.device), dtype_of(self.dtype)), self._training(self._pieces(observations))
+
     @abstractmethod
     def _build(self, observations: Observations) -> RPM:
         """A fresh model for these data."""

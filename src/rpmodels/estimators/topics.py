@@ -54,7 +54,7 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
         atoms: "pooled" over positions, or a mixture F_j "per_position"
         network: "auto", "linear", "mlp", "cnn", "lookup", or your own nn.Module (n, *event) → (n, K)
         head, scaling, max_iter, tol, learning_rate: as in `RPCategorical`
-        batch_size: observations a step; "auto": as many as have a thousand parts, ten at least
+        batch_size: observations a step; "auto": as many as have five hundred parts, five at least
         n_init: starts, judged early by free energy
         warm_start, n_jobs, random_state, device, dtype, verbose: as in `RPCategorical`
         weight_decay, dropout, input_dropout, validation_fraction, patience: as in `RPCategorical`
@@ -66,7 +66,7 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
 
     """
 
-    sites_and_trials_a_step = (1_000, 10)
+    sites_and_trials_a_step = (500, 5)
 
     n_topics: int
     alpha: Any
@@ -89,7 +89,7 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
         network: Any = "auto",
         head: str = "relative",
         scaling: str = "auto",
-        max_iter: int = 400,
+        max_iter: int = 800,
         tol: float | None = None,
         learning_rate: float = 4e-3,
         batch_size: int | str | None = "auto",

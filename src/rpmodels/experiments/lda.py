@@ -28,7 +28,7 @@ class Settings:
     n_images: int = 100
     n_topics: int = 10
     alpha: float = 0.1
-    max_iter: int = 600
+    max_iter: int = 1500
     n_init: int = 4
     atoms: tuple[str, ...] = ("pooled", "per_position")
 
@@ -39,8 +39,8 @@ class TextureTopics(Experiment):
     name = "lda"
     summary = "textures of image patches"
     presets: Mapping[str, Any] = {
-        "quick": Settings(True, 100, 3, 0.5, 300, 2, ("pooled",)),
-        "mosaics": Settings(True, 100, 3, 0.5, 400, 4),
+        "quick": Settings(True, 100, 3, 0.5, 600, 2, ("pooled",)),
+        "mosaics": Settings(True, 100, 3, 0.5, 800, 4),
         "paper": Settings(),
     }
     default_seeds: Mapping[str, int] = {"quick": 1, "mosaics": 3, "paper": 2}

@@ -9,6 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -44,6 +45,8 @@ class State:
     """False when the free energy or a gradient was not: then no step was taken."""
     learning_rate: float
     stop_reason: str | None = None
+    model: Any = None
+    """What is trained, in training mode: to be looked at, not changed."""
 
 
 Consumer = Callable[[State], None]

@@ -182,7 +182,7 @@ class Run(Generic[Model]):
         feed = self._feed(observations, until)
         try:
             for state in steps(objective, feed, self.optimiser, self.scheduler, limit, self.step):
-                self.step = state.step
+                self.step, state.model = state.step, self.model
                 for consumer in every:
                     # Those that save come last, and see what the others did.
                     self.rescues, self.restorable = rescue.rescues, rescue.step == state.step
