@@ -425,7 +425,7 @@ def test_the_cost_of_a_merger_is_the_change_of_the_score():
     model.prepare(weighted)
     terms = moves._log_terms(model, weighted)
     w = torch.as_tensor(weighted.weights / weighted.weights.sum())
-    cost, a, b = moves._cheapest_merger(terms, w)
+    cost, a, b = moves.cheapest_merger(terms, w)
 
     def score(columns):
         logs = []

@@ -17,7 +17,7 @@ from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
 from rpmodels.estimators.layout import Layout, joined, padded_to
 from rpmodels.estimators.series import check_moves, read_series
 from rpmodels.estimators.streams import Stream
-from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, Start, Training
+from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, SplitMergeSites, Start, Training
 from rpmodels.mixtures import Pooled
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, windowed
@@ -120,14 +120,17 @@ class RPHMM(RPMEstimator):
         checks.integer("n_states", self.n_states, 2)
         return self._discrete(choices.markov_chain_prior(self.transitions, self.n_states), Pooled(), observations)
 
+    @property
+    def _transitions_known(self) -> bool:
+        """Then they tell the states apart, and what proposes states in any order is of no use."""
+        return not isinstance(self.transitions, str | numbers.Real)
+
     def _starts(self) -> Sequence[Start]:
-        # Known transitions tell the states apart, and clusters come in any order.
-        known = not isinstance(self.transitions, str | numbers.Real)
         random = [RandomStart() for _ in range(self.n_init - 2)]
-        return [AsGiven(), *random, RandomStart() if known else KMeansStart()][: self.n_init]
+        return [AsGiven(), *random, RandomStart() if self._transitions_known else KMeansStart()][: self.n_init]
 
     def _move(self) -> Move | None:
-        return None
+        return None if self._transitions_known else SplitMergeSites()
 
     def _rung(self, training: Training) -> int:
         return max(1, round(RUNG * training.max_iter))

@@ -15,7 +15,7 @@ from rpmodels import checks, errors
 from rpmodels.estimators import choices
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
 from rpmodels.estimators.layout import joined
-from rpmodels.learning import AsGiven, Move, RandomStart, Start, Training
+from rpmodels.learning import AsGiven, Move, RandomStart, SplitMergeSites, Start, Training
 from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, cut_patches, read
@@ -166,7 +166,7 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
         return [AsGiven(), *[RandomStart() for _ in range(self.n_init - 1)]]
 
     def _move(self) -> Move | None:
-        return None
+        return SplitMergeSites()
 
     def _rung(self, training: Training) -> int:
         return max(1, round(RUNG * training.max_iter))

@@ -7,6 +7,7 @@ from rpmodels.learning.devices import device_of, dtype_of
 from rpmodels.learning.loop import Objective, State, steps
 from rpmodels.learning.moves import Move, SplitMerge
 from rpmodels.learning.restarts import best_of
+from rpmodels.learning.site_moves import SplitMergeSites
 from rpmodels.learning.starts import AsGiven, KMeansStart, LongStart, RandomStart, Start
 from rpmodels.learning.train import Run, Training, train
 
@@ -21,6 +22,7 @@ __all__ = [
     "RandomStart",
     "Run",
     "SplitMerge",
+    "SplitMergeSites",
     "Start",
     "State",
     "TimeLimit",

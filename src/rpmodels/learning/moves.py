@@ -42,7 +42,7 @@ class SplitMerge(Move):
         terms = _log_terms(model, part)
         weights = torch.as_tensor(part.weights / part.weights.sum(), dtype=terms.whole.dtype, device=terms.whole.device)
         mass = weights @ torch.softmax(terms.whole, -1)
-        cost, kept, freed = _cheapest_merger(terms, weights)
+        cost, kept, freed = cheapest_merger(terms, weights)
         mass[[kept, freed]] = -1.0
         heavy = int(mass.argmax())
         # Two equally large classes in one state: telling them apart gains mass · log 2 per further factor.
@@ -61,8 +61,11 @@ class SplitMerge(Move):
         return True
 
 
-class _Terms:
-    """log p(k) ∏ f_j(k)/F_j(k) of every observation and state, and the parts that a merger changes."""
+class Terms:
+    """log p(k) ∏ f_j(k)/F_j(k) of every observation and state, and the parts that a merger changes.
+
+    p(k) is one for all observations, (K,), or one for each, (N, K).
+    """
 
     def __init__(self, log_prior: Tensor, log_f: list[Tensor], log_mixture: list[Tensor], have: list[Tensor]) -> None:
         self.log_prior, self.log_f, self.log_mixture, self.have = log_prior, log_f, log_mixture, have
@@ -74,7 +77,7 @@ class _Terms:
     def merged(self, a: int, b: int) -> Float[Tensor, "N"]:
         """The term of the state that a and b would be together."""
         pair = [a, b]
-        total = torch.logsumexp(self.log_prior[pair], 0)
+        total = torch.logsumexp(self.log_prior[..., pair], -1)
         for f, mixture, here in zip(self.log_f, self.log_mixture, self.have, strict=True):
             ratio = torch.logsumexp(f[:, pair], -1) - torch.logsumexp(mixture[pair], 0)
             total = total + torch.where(here, ratio, 0.0)
@@ -82,7 +85,7 @@ class _Terms:
 
 
 @torch.no_grad()
-def _log_terms(model: RPM, observations: Observations) -> _Terms:
+def _log_terms(model: RPM, observations: Observations) -> Terms:
     """All in the training form, F_j over these observations, in double precision."""
     family = cast(FiniteSupport, model.prior.family)
     weights = torch.as_tensor(observations.weights, device=model.device).double()
@@ -100,10 +103,10 @@ def _log_terms(model: RPM, observations: Observations) -> _Terms:
     nothing = torch.zeros(1, 1, model.prior.family.natural_size, dtype=model.dtype, device=model.device)
     where = observations.batch(np.array([0]), model.dtype, model.device).sites
     log_prior = family.log_probabilities(model.prior.condition(nothing, where).eta)[0, 0].double()
-    return _Terms(log_prior, joined, mixtures, have)
+    return Terms(log_prior, joined, mixtures, have)
 
 
-def _cheapest_merger(terms: _Terms, weights: Float[Tensor, "N"]) -> tuple[float, int, int]:
+def cheapest_merger(terms: Terms, weights: Float[Tensor, "N"]) -> tuple[float, int, int]:
     """(nats lost, state kept, state freed) over all pairs."""
     log_w = torch.logsumexp(terms.whole, -1)
     posterior = torch.softmax(terms.whole, -1)
