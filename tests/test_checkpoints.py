@@ -116,7 +116,7 @@ def test_moves_are_not_proposed_anew(proposes, tmp_path, monkeypatch):
     asked = []
 
     class Once(Move):
-        def __call__(self, model, observations, seed):
+        def __call__(self, model, observations, seed, failed=0):
             asked.append(seed)
             return proposes
 
@@ -239,7 +239,7 @@ def test_an_unsaved_rival_makes_later_files_of_the_champion_worthless(tmp_path, 
         return "move" not in key and checkpoints_module.save_state(self._path(key), state) is None
 
     class Always(Move):
-        def __call__(self, model, observations, seed):
+        def __call__(self, model, observations, seed, failed=0):
             return True
 
     monkeypatch.setattr(rp.RPCategorical, "_move", lambda self: Always())

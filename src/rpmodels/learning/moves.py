@@ -26,15 +26,21 @@ SAMPLE = 10_000
 class Move(ABC):
     """Changes a model into a rival that training may prefer."""
 
+    patience: int = 1
+    """Proposals that may fail in a row before no more are asked for."""
+
     @abstractmethod
-    def __call__(self, model: Any, observations: Observations, seed: int) -> bool:
-        """Change the model in place; False, and no change, when there is nothing worth trying."""
+    def __call__(self, model: Any, observations: Observations, seed: int, failed: int = 0) -> bool:
+        """Change the model in place; False, and no change, when there is nothing worth trying.
+
+        `failed`: how many proposals in a row have failed, after which this should be another.
+        """
 
 
 class SplitMerge(Move):
     """Merge the two states that cost least, split the heaviest."""
 
-    def __call__(self, model: RPM, observations: Observations, seed: int) -> bool:
+    def __call__(self, model: RPM, observations: Observations, seed: int, failed: int = 0) -> bool:
         """Propose when the split could gain more than twice what the merger costs."""
         if observations.n_sites != 1:
             return False

@@ -158,11 +158,12 @@ def _challenge(field: _Field[Model], alive: list[Contender[Model]], attempts: li
     champion = alive[0]
     if champion.climbed < SETTLED * rung <= longest:
         champion.climb(observations, SETTLED * rung)
+    failures = 0
     for number in range(MOVES):
         until = champion.climbed + CHALLENGE * rung
         if until >= longest:
             break
-        rival = _rival(champion, number, observations, move)
+        rival = _rival(champion, number, observations, move, failures)
         if rival is None:
             break
         attempts.append(rival.attempt)
@@ -173,13 +174,17 @@ def _challenge(field: _Field[Model], alive: list[Contender[Model]], attempts: li
             "move %s: %.4f nats against %.4f",
             "kept" if better else "dropped", rival.free_energy, champion.free_energy,
         )  # fmt: skip
-        if not better:
+        failures = 0 if better else failures + 1
+        if failures == move.patience:
             break
-        alive[:] = [rival]
-        champion = rival
+        if better:
+            alive[:] = [rival]
+            champion = rival
 
 
-def _rival(champion: Contender[Model], number: int, observations: Observations, move: Move) -> Contender[Model] | None:
+def _rival(
+    champion: Contender[Model], number: int, observations: Observations, move: Move, failures: int
+) -> Contender[Model] | None:
     """What the move makes of the champion; None when it has nothing to propose.
 
     Saved before the champion climbs on: a resumed champion may be past the point where the move saw it.
@@ -193,7 +198,7 @@ def _rival(champion: Contender[Model], number: int, observations: Observations, 
             return None
         rival.restore(saved)
         return rival
-    proposed = move(rival.run.model, observations, rival.attempt.seed)
+    proposed = move(rival.run.model, observations, rival.attempt.seed, failures)
     if kept is not None and not (rival.save() if proposed else kept.save(rival.attempt.key, {"run": None})):
         # Without this file a later one of the champion would be worth nothing.
         champion.checkpoints = rival.checkpoints = None

@@ -1,7 +1,7 @@
 """Split and merge where sites teach each other (topics of patches, states of a chain).
 
 What the other sites say of a site stands where π stood in `moves`: log q(z_t) less the site's own potential. With it
-a merger costs what it costs there, up to what its neighbours lose; and the heaviest state is split by it, into sites
+a merger costs what it costs there, up to what its neighbours lose; and a heavy state is split by it, into sites
 with one kind of company and sites with another. Both are proposals: training has the last word.
 """
 
@@ -21,16 +21,19 @@ from rpmodels.observations import Observations
 
 
 class SplitMergeSites(Move):
-    """Merge the two states that cost least, split the heaviest by the company that its sites keep."""
+    """Merge the two states that cost least, split the heaviest (then the next) by the company that its sites keep."""
 
-    def __call__(self, model: RPM, observations: Observations, seed: int) -> bool:
+    patience = 3
+
+    def __call__(self, model: RPM, observations: Observations, seed: int, failed: int = 0) -> bool:
         """Propose when the split could gain more than twice what the merger costs."""
         terms = site_terms(model, _some(observations, seed))
         weights = torch.full_like(terms.whole[:, 0], 1.0 / len(terms.whole))
         mass = weights @ torch.softmax(terms.whole, -1)
         cost, kept, freed = cheapest_merger(terms, weights)
         mass[[kept, freed]] = -1.0
-        heavy = int(mass.argmax())
+        heavy = int(mass.argsort(descending=True)[min(failed, len(mass) - 1)])
+        # Two equally large kinds in one state: telling them apart gains mass · log 2.
         if 2.0 * cost > float(mass[heavy]) * np.log(2.0):
             return False
         everywhere = site_terms(model, observations)
