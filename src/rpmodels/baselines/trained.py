@@ -1,7 +1,7 @@
 """What the trained baselines share: a module that the library's own runs and restarts can train."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from rpmodels.carriers import Batch
 from rpmodels.learning import Attempt, Objective, Run, Start, Training, best_of
 from rpmodels.learning.batches import divide
+from rpmodels.learning.loop import Consumer
 from rpmodels.observations import Observations
 from rpmodels.recognition import reinitialise
 from rpmodels.seeding import seeded, spawn
@@ -76,12 +77,26 @@ Baseline = TypeVar("Baseline", bound=BaselineModel)
 
 
 def fit_best(
-    model: Baseline, observations: Observations, training: Training, *, n_init: int, rung: int, random_state: int
+    model: Baseline,
+    observations: Observations,
+    training: Training,
+    *,
+    n_init: int,
+    rung: int,
+    random_state: int,
+    callbacks: Sequence[Consumer] | None = None,
 ) -> tuple[Run[Baseline], list[Attempt]]:
     """The best of `n_init` random starts by the training criterion, as every RPM is chosen."""
     seeds = spawn(random_state, 2)
     data = divide(observations, training.validation_fraction, seeds[0])
     starts = [FreshStart() for _ in range(n_init)]
     return best_of(
-        model, data, training, starts, rung=rung, random_state=seeds[1], make_objective=BaselineObjective
-    )  # fmt: skip
+        model,
+        data,
+        training,
+        starts,
+        rung=rung,
+        random_state=seeds[1],
+        make_objective=BaselineObjective,
+        consumers=list(callbacks or ()),
+    )

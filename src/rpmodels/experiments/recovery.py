@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import NDArray
 
-from rpmodels import metrics, mixtures, plots, presets
+from rpmodels import metrics, mixtures, presets
+from rpmodels.baselines import SparseGPVAE
 from rpmodels.datasets import Series
 from rpmodels.estimators import RPGPFA
+from rpmodels.experiments import recovery_figures
 from rpmodels.experiments.experiment import Outcome, Row
 from rpmodels.experiments.figures import save
 from rpmodels.learning import TimeLimit
@@ -25,6 +26,8 @@ METHODS = {
 }
 SHOWN = 3
 """Trials in the figure of recovered paths."""
+COLUMNS = 2
+"""Models there."""
 
 
 def rows(with_paper: bool = True) -> list[Row]:
@@ -41,6 +44,17 @@ def estimator(method: str, seed: int, seconds: float, **settings: Any) -> RPGPFA
 
 def recovered(model: RPGPFA, series: Series, n_training: int) -> Outcome:
     """Fit on the first trials; recovery there and on the others."""
+    found = fitted(model, series, n_training)
+    own = {
+        "free_energy_paper": _free_energy_paper(model, series.x[:n_training], series.times),
+        "score_nats": float(model.score_),
+        "ceiling_nats": model.score_.ceiling,
+    }
+    return Outcome({**found.metrics, **own}, found.extras)
+
+
+def fitted(model: RPGPFA | SparseGPVAE, series: Series, n_training: int) -> Outcome:
+    """Fit on the first trials; what every smooth latent can be asked there and on the others."""
     x, z = series.x[:n_training], series.z[:n_training]
     begun = time.monotonic()
     model.fit(x, times=series.times)
@@ -55,9 +69,6 @@ def recovered(model: RPGPFA, series: Series, n_training: int) -> Outcome:
             "nmse": metrics.nmse(mean, z),
             "nmse_heldout": metrics.nmse(new.mean, truth, mean, z),
             "coverage_90": metrics.coverage(aligned, variance, truth),
-            "free_energy_paper": _free_energy_paper(model, x, series.times),
-            "score_nats": float(model.score_),
-            "ceiling_nats": model.score_.ceiling,
             "steps": float(model.n_iter_),
             "fit_seconds": seconds,
         },
@@ -89,73 +100,17 @@ def thinned(history: Mapping[str, NDArray[Any]], points: int = 200) -> dict[str,
     return {name: [round(float(value), 4) for value in values[::every]] for name, values in history.items()}
 
 
-# ---- figures ------------------------------------------------------------------------------------
-
-
 def figures(outcomes: Mapping[Row, Sequence[Outcome]], paper: Mapping[str, float], folder: Path) -> None:
-    """The numbers of all seeds, and of the rows that were trained: recovered paths and learning curves."""
-    save(_numbers(outcomes, paper), folder / "nmse")
+    """The numbers of all seeds, and of the rows that were trained: recovered paths and learning curves.
+
+    `paper` holds the paper's median nMSE by method, or by model where there is no method.
+    """
+    save(recovery_figures.numbers(outcomes, paper), folder / "nmse")
     trained = {row: each for row, each in outcomes.items() if "history" in each[0].extras}
-    if trained:
-        save(_paths(next(iter(trained.values()))[0]), folder / "recovery")
-        save(_curves(trained), folder / "learning_curves")
-
-
-def _paths(outcome: Outcome) -> Any:
-    """One trial's observations above the recovered paths of held-out trials, with ±2 sd and the truth."""
-    kept = outcome.extras
-    times, truth = np.array(kept["times"]), np.array(kept["truth"])
-    dimensions = truth.shape[-1]
-    shown = len(truth) if dimensions == 1 else 1
-    panels = 1 + shown * dimensions
-    figure, axes = plt.subplots(panels, 1, figsize=(7, 1.2 + 1.25 * panels), sharex=True, layout="constrained")
-    plots.trial_image(np.array(kept["x"][0]), times, axes[0])
-    places = [(n, d) for n in range(shown) for d in range(dimensions)]
-    for ax, (n, d) in zip(axes[1:], places, strict=True):
-        mean, sd = np.array(kept["mean"])[n, :, d], np.array(kept["sd"])[n, :, d]
-        plots.latent_recovery(times, mean, sd, truth[n, :, d], ax)
-        ax.set_ylabel(f"held-out {n + 1}" if dimensions == 1 else f"latent {d + 1}")
-        if ax is not axes[1] and ax.get_legend() is not None:
-            ax.get_legend().remove()
-        if ax is not axes[-1]:
-            ax.set_xlabel("")
-    axes[0].set_xlabel("")
-    return figure
-
-
-def _numbers(outcomes: Mapping[Row, Sequence[Outcome]], paper: Mapping[str, float]) -> Any:
-    """nMSE of every seed by every method, on a logarithmic axis, with the paper's medians."""
-    figure, ax = plt.subplots(figsize=(7.6, 3.4), layout="constrained")
-    for number, (row, each) in enumerate(outcomes.items()):
-        values = np.array([outcome.metrics["nmse"] for outcome in each])
-        spread = np.linspace(-0.18, 0.18, len(values)) if len(values) > 1 else np.zeros(1)
-        ax.plot(number + spread, values, "o", ms=4, color=f"C{number}", alpha=0.7)
-        ax.hlines(np.median(values), number - 0.28, number + 0.28, color=f"C{number}", lw=2)
-        if row.method in paper:
-            reported = ax.hlines(paper[row.method], number - 0.28, number + 0.28, color="0.4", ls=":", lw=2)
-            reported.set_label("the paper's median" if number == 0 else "")
-    ax.set_xticks(range(len(outcomes)), [(row.method or row.model).replace("-", "\n") for row in outcomes])
-    ax.set(yscale="log", ylabel="nMSE (training trials)", xlim=(-0.7, len(outcomes) - 0.3))
-    if paper:
-        ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return figure
-
-
-def _curves(outcomes: Mapping[Row, Sequence[Outcome]]) -> Any:
-    """Free energy of the first seed against the step; the paper's own settings take many more and have their axis."""
-    apart = [row for row in outcomes if row.method == "paper"]
-    panels = 2 if apart and len(apart) < len(outcomes) else 1
-    figure, grid = plt.subplots(1, panels, figsize=(3 + 3 * panels, 3.2), layout="constrained", squeeze=False)
-    axes = grid[0]
-    for number, (row, each) in enumerate(outcomes.items()):
-        history = each[0].extras["history"]
-        ax = axes[-1] if row in apart else axes[0]
-        ax.plot(history["step"], history["free_energy"], color=f"C{number}", label=row.method or row.model)
-    axes[0].set_ylabel("free energy (nats a trial)")
-    for ax in axes:
-        ax.set_xlabel("step")
-        # The first steps may fall far below where all others are.
-        highest = max(float(np.max(line.get_ydata())) for line in ax.lines)
-        ax.set_ylim(bottom=max(ax.get_ylim()[0], -0.3 * abs(highest)))
-        ax.legend(frameon=False, fontsize="small")
-    return figure
+    if not trained:
+        return
+    shown: dict[str, Outcome] = {}
+    for row, each in trained.items():  # one column a model, by its first method
+        shown.setdefault(row.model, each[0])
+    save(recovery_figures.paths(dict(list(shown.items())[:COLUMNS])), folder / "recovery")
+    save(recovery_figures.curves(trained), folder / "learning_curves")
