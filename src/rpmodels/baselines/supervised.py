@@ -8,10 +8,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from rpmodels.baselines.recognisers import recognition_network
 from rpmodels.carriers import Batch
 from rpmodels.learning import Minibatches, Objective, Training, steps
-from rpmodels.observations import FactorSpec, Observations, Scaling, fit_scaling, read
-from rpmodels.recognition import MLP, ConvolutionalNetwork
+from rpmodels.observations import Observations, Scaling, fit_scaling, read
 from rpmodels.seeding import seeded, spawn
 
 
@@ -46,7 +46,8 @@ class SupervisedNetwork:
         seeds = spawn(self.random_state, 2)
         self._scaling = fit_scaling("x", observations.present_rows("x"), "auto", is_label=False)
         with seeded(seeds[0]):
-            self._network = self._build(observations.specs["x"], len(np.unique(labels)))
+            classes = len(np.unique(labels))
+            self._network = recognition_network(observations.specs["x"], classes, self.dropout, self.hidden)
         optimiser = torch.optim.AdamW(
             self._network.parameters(), self.training.learning_rate, weight_decay=self.training.weight_decay
         )
@@ -56,12 +57,6 @@ class SupervisedNetwork:
         for _ in steps(objective, feed, optimiser, self.training.make_scheduler(optimiser)):
             pass
         return self
-
-    def _build(self, spec: FactorSpec, n_classes: int) -> nn.Module:
-        shape = spec.event_shape
-        if len(shape) > 1 and min(shape[-2:]) >= ConvolutionalNetwork.minimum:
-            return ConvolutionalNetwork(shape, n_classes, dropout=self.dropout)
-        return MLP(shape, n_classes, self.hidden, self.dropout)
 
     @torch.no_grad()
     def predict_proba(self, images: NDArray[Any]) -> NDArray[Any]:
