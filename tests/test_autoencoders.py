@@ -101,7 +101,8 @@ def test_codes_are_running_means_of_their_embeddings():
     raw = torch.tensor([[1.0], [2.0], [12.0], [3.0]])
     quantised = quantiser(raw)
     torch.testing.assert_close(quantised.codes, torch.tensor([[0.0], [0.0], [10.0], [0.0]]))
-    torch.testing.assert_close(quantised.cost, 0.5 * torch.tensor([1.0, 4.0, 4.0, 9.0]))
+    torch.testing.assert_close(quantised.pull, 0.5 * torch.tensor([1.0, 4.0, 4.0, 9.0]))
+    np.testing.assert_allclose(quantised.cost, np.log(2))
     quantiser.after_step()
     # Shares 1/2 before, 3/4 and 1/4 in the batch; sums 0 and 5 before, 6/4 and 12/4 in the batch.
     shares = 0.75 * np.array([0.5, 0.5]) + 0.25 * np.array([0.75, 0.25])

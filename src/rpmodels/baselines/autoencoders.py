@@ -36,13 +36,14 @@ class Autoencoder(BaselineModel):
         self.quantiser, self.decoder, self.scaling, self.target = quantiser, decoder, scaling, target
 
     def terms(self, batch: Batch, n_observations: float) -> Mapping[str, Tensor]:
-        """Per image: the log-likelihood, less the cost of its code."""
+        """Per image, the evidence lower bound: the log-likelihood, less the cost of its code."""
         seen, wanted = self.target(batch)
         quantised = self.quantiser(self.recognise(seen))
         images = self.scaling(wanted, self.dtype)
         fit = log_likelihood(images, self.decoder(quantised.codes)).mean()
         cost = quantised.cost.mean()
-        return {"free_energy": fit - cost, "log_likelihood": fit, "cost": cost}
+        pull = fit.new_zeros(()) if quantised.pull is None else quantised.pull.mean()
+        return {"free_energy": fit - cost - (pull - pull.detach()), "log_likelihood": fit, "cost": cost, "pull": pull}
 
     def recognise(self, images: Shaped[Tensor, "n *event"]) -> Float[Tensor, "n R"]:
         """The network's output for images as the user has them."""

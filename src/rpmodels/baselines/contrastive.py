@@ -185,7 +185,7 @@ class DeepCCA(PairEmbedding):
         n_embedding: int = 10,
         ridge: float = 1e-3,
         max_iter: int = 1000,
-        learning_rate: float = 1e-3,
+        learning_rate: float = 3e-3,
         batch_size: int | None = 500,
         n_init: int = 4,
         random_state: int | None = None,

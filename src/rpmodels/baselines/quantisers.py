@@ -19,7 +19,9 @@ class Quantised:
     codes: Float[Tensor, "n C"]
     """What the decoder sees."""
     cost: Float[Tensor, "n"]
-    """What the choice takes off the log-likelihood, in nats."""
+    """KL divergence of the choice from the uniform prior, in nats."""
+    pull: Float[Tensor, "n"] | None = None
+    """What else embeddings are drawn by. No part of the bound, so it counts in gradients only."""
 
 
 class Quantiser(nn.Module, ABC):
@@ -54,6 +56,9 @@ class NearestCode(Quantiser):
     code that hardly any image chooses starts again at an embedding drawn from the batch: without it the fits end with
     fewer than K codes, which is a failure of training and no property of the model.
 
+    The choice is certain, so it costs log K whatever it is. That embeddings stay near their codes (β‖e − code‖²) is
+    for the sake of the gradients: it grows with the spread of the embeddings, and says nothing about the fit.
+
     Args:
         n_codes: K
         n_embedding: width of embeddings and codes
@@ -82,7 +87,7 @@ class NearestCode(Quantiser):
         self.started.fill_(False)
 
     def forward(self, raw: Float[Tensor, "n R"]) -> Quantised:
-        """Codes in the forward pass, the embeddings' gradients in the backward pass; β‖e − code‖² is the cost."""
+        """Codes in the forward pass, the embeddings' gradients in the backward pass."""
         fixed = raw.detach()
         # Drawn here, where the loop has set the seed, though they may not be needed.
         drawn = fixed[torch.randint(len(fixed), (len(self.codes),))]
@@ -92,8 +97,8 @@ class NearestCode(Quantiser):
         nearest = squared_distances(fixed, self.codes).argmin(1)
         self._chosen = (fixed, nearest, drawn)
         codes = self.codes[nearest]
-        cost = self.commitment * (raw - codes).square().sum(1)
-        return Quantised(raw + (codes - raw).detach(), cost)
+        cost = torch.full_like(raw[:, 0], math.log(len(self.codes))).detach()
+        return Quantised(raw + (codes - raw).detach(), cost, self.commitment * (raw - codes).square().sum(1))
 
     def logits(self, raw: Float[Tensor, "n R"]) -> Float[Tensor, "n K"]:
         """Minus squared distances: a choice, made so that there are probabilities at all; the nearest has the most."""
