@@ -54,8 +54,8 @@ def test_a_poor_partition_is_repaired():
     accuracies = {}
     for move in (None, SplitMergeSites()):
         run, _ = best_of(
-            model_for(observations), divide(observations, 0.0, 0), Training(max_iter=200, learning_rate=3e-3),
-            [Misled(z)], rung=20, random_state=0, move=move,
+            model_for(observations), divide(observations, 0.0, 0), Training(max_iter=120, learning_rate=1e-2),
+            [Misled(z)], rung=12, random_state=0, move=move,
         )  # fmt: skip
         states = torch.cat([each.posterior.mu.argmax(-1) for each in run.model.infer(observations)]).numpy()
         accuracies[move is not None] = (rp.metrics.match_states(z.ravel(), states.ravel(), 4)[states] == z).mean()
