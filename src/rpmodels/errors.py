@@ -716,3 +716,8 @@ class MissingPackageError(RPModelsError, ImportError):
 def needs_package(what: str, package: str, command: str) -> MissingPackageError:
     """A part that needs more than the library itself does."""
     return MissingPackageError(f"{what} needs the package {package}, which is not installed: {command}.")
+
+
+def package_too_old(what: str, package: str, wanted: str, found: str, command: str) -> MissingPackageError:
+    """An extra that is there, but not the version it must be."""
+    return MissingPackageError(f"{what} needs {package} ≥ {wanted}, and {found} is installed: {command}.")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
-from scipy.special import ndtri
+from scipy.special import chdtri, ndtri
 
 from rpmodels import checks, errors
 
@@ -76,12 +76,20 @@ def aligned(
     mean: NDArray[Any], covariance: NDArray[Any], coefficients: NDArray[Any], intercept: NDArray[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean (…, D) and variance (…, D) of a posterior N(mean (…, K), covariance (…, K, K)) after a `linear_map`."""
+    moved, spread = mapped(mean, covariance, coefficients, intercept)
+    return moved, np.diagonal(spread, axis1=-2, axis2=-1).copy()
+
+
+def mapped(
+    mean: NDArray[Any], covariance: NDArray[Any], coefficients: NDArray[Any], intercept: NDArray[Any]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The same with the whole covariance, (…, D, D)."""
     latents = coefficients.shape[0]
     if mean.shape[-1:] != (latents,) or covariance.shape != (*mean.shape, latents):
         expected = f"(…, {latents}) and (…, {latents}, {latents}), as the map has {latents} inputs"
         raise errors.bad_value("mean, covariance", expected, f"{mean.shape} and {covariance.shape}")
-    variance = np.einsum("...kl,kd,ld->...d", covariance, coefficients, coefficients)
-    return np.asarray(mean @ coefficients + intercept, np.float64), np.asarray(variance, np.float64)
+    spread = np.einsum("...kl,kd,le->...de", covariance, coefficients, coefficients)
+    return np.asarray(mean @ coefficients + intercept, np.float64), np.asarray(spread, np.float64)
 
 
 def coverage(mean: NDArray[Any], variance: NDArray[Any], truth: NDArray[Any], level: float = 0.9) -> float:
@@ -98,6 +106,19 @@ def coverage(mean: NDArray[Any], variance: NDArray[Any], truth: NDArray[Any], le
     if variance.min() < 0:
         raise errors.bad_value("variance", "values ≥ 0", variance.min())
     return float((np.abs(truth - mean) <= ndtri((1 + level) / 2) * np.sqrt(variance)).mean())
+
+
+def region_coverage(mean: NDArray[Any], covariance: NDArray[Any], truth: NDArray[Any], level: float = 0.9) -> float:
+    """Share of the truth (…, D) inside the ellipsoid of N(mean, covariance) that should hold `level` of it."""
+    level = checks.number("level", level, above=0, below=1)
+    if mean.shape != truth.shape or covariance.shape != (*mean.shape, mean.shape[-1]) or not mean.size:
+        shapes = f"{mean.shape}, {covariance.shape}, {truth.shape}"
+        raise errors.bad_value("mean, covariance, truth", "(…, D), (…, D, D), (…, D), not empty", shapes)
+    for name, values in (("mean", mean), ("covariance", covariance), ("truth", truth)):
+        _finite(name, values)
+    off = np.asarray(truth - mean, np.float64)[..., None]
+    distance = (off * np.linalg.solve(covariance, off)).sum((-2, -1))
+    return float((distance <= chdtri(mean.shape[-1], 1.0 - level)).mean())
 
 
 def _paired(name: str, data: Trials, other_name: str, other: Trials) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -97,8 +97,8 @@ class RPM(nn.Module):
         views = {name: _view(prior.family, name, self.targets.get(name)) for name in self.names}
         for family, _ in views.values():
             self.expected_log_mixture.check(family)
-        smallest = self.expected_log_mixture.summarise(_one_atom(prior))
-        self.e_step.check(prior, smallest, chosen.relative)
+        self._relative = chosen.relative
+        self._check_e_step(self.e_step)
         # A list, because a user's factor names need not be valid names of submodules.
         self.recognition = nn.ModuleList(
             RecognitionFactor(network, chosen, *views[name], input_dropout) for name, network in factors.items()
@@ -268,12 +268,17 @@ class RPM(nn.Module):
         self.fitted = FittedMixtures(atoms, float(weights[usable].sum()))
 
     def infer(
-        self, observations: Observations, own: bool = True, approximation: ExpectedLogMixture | None = None
+        self,
+        observations: Observations,
+        own: bool = True,
+        approximation: ExpectedLogMixture | None = None,
+        e_step: EStep | None = None,
     ) -> Iterator[Inferred]:
         """Posterior and free energy batch by batch; each observation against the training atoms plus itself.
 
         `own=False` is for the training observations themselves, which are among the atoms already.
-        `approximation` replaces the model's own ⟨log F⟩ in the free energy, not in the choice of q.
+        `approximation` replaces the model's own ⟨log F⟩ in the free energy, not in the choice of q; `e_step` replaces
+        that choice.
         """
         if self.prior.couples_sites and not self.atoms.shared:
             observations.check_times(self.times.values[0].cpu().numpy())
@@ -281,7 +286,10 @@ class RPM(nn.Module):
         mixtures = {name: self.fitted.summary(name, settled.summarise) for name in self.names}
         # Observations that were not trained (held out, empty) have no rows, so beside them nobody's are used.
         trained = not own and all(len(each) == len(observations) for each in self.rows.parameters())
-        e_step = self.e_step if trained else self.e_step.settled()
+        if e_step is not None:
+            self._check_e_step(e_step)
+            trained = False
+        e_step = self.e_step if trained else (e_step or self.e_step).settled()
         for batch, factors in self.recognised(observations):
             with torch.no_grad():
                 references = self.references(batch.sites)
@@ -297,6 +305,11 @@ class RPM(nn.Module):
                     )
                     inferred = replace(inferred, energy=energy)
             yield inferred
+
+    def _check_e_step(self, e_step: EStep) -> None:
+        """Whether it goes with this prior, these mixtures and factors."""
+        smallest = self.expected_log_mixture.summarise(_one_atom(self.prior))
+        e_step.check(self.prior, smallest, self._relative)
 
     @torch.no_grad()
     def fit_ceiling(self, observations: Observations) -> float:

@@ -1,5 +1,6 @@
 """Data sets: numpy out. Add a file to add one."""
 
+from rpmodels.datasets.arena import Arena, arena
 from rpmodels.datasets.balls import plain_ball, poisson_ball, structured_ball, textured_ball
 from rpmodels.datasets.hippocampus import Hippocampus, Runs, load_hippocampus
 from rpmodels.datasets.lorenz import lorenz
@@ -11,12 +12,14 @@ from rpmodels.datasets.series import Series
 from rpmodels.datasets.textures import Mosaics, load_van_hateren, texture_mosaics
 
 __all__ = [
+    "Arena",
     "Hippocampus",
     "Images",
     "Maze",
     "Mosaics",
     "Runs",
     "Series",
+    "arena",
     "digit_maze",
     "load_digit_images",
     "load_hippocampus",

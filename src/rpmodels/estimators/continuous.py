@@ -155,10 +155,14 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
         weights = options.pop("sample_weight", None)
         return self.fit(X, y, sample_weight=weights, **options).transform(X, **options)
 
-    def posterior(self, X: Any, **options: Any) -> LatentPosterior:
-        """Means, covariances and joint draws of the latents, from whatever factors are present."""
+    def posterior(self, X: Any, *, e_step: Any = None, **options: Any) -> LatentPosterior:
+        """Means, covariances and joint draws of the latents, from whatever factors are present.
+
+        `e_step`: another way to q than the one that the model was trained with: "natural_gradient" refines it.
+        """
         observations, layout = self._new(X, **options)
-        posteriors = [each.posterior for each in self._fitted().infer(observations)]
+        chosen = None if e_step is None else choices.named("e_step", e_step, choices.E_STEPS, EStep)
+        posteriors = [each.posterior for each in self._fitted().infer(observations, e_step=chosen)]
         return self._described(posteriors, layout, observations.n_sites)
 
     def _described(self, posteriors: Sequence[Posterior], layout: Layout, n_sites: int) -> LatentPosterior:

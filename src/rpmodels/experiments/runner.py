@@ -91,7 +91,7 @@ def _record(path: Path) -> dict[str, Any] | None:
 
 def _clear(folder: Path) -> None:
     """Remove what an earlier run wrote, and only that."""
-    for pattern in ("seeds/*.json", "metrics.json", "table.md", "*.png", "*.pdf", "settings.json"):
+    for pattern in ("seeds/*.json", "metrics.json", "table.md", "*.png", "*.pdf", "*.gif", "settings.json"):
         for path in folder.glob(pattern):
             path.unlink()
 

@@ -3,7 +3,7 @@
 from rpmodels.persistence.model_files import Opened, open_file, save_file
 from rpmodels.persistence.plain import from_plain, to_plain
 from rpmodels.persistence.states import load_state, save_state
-from rpmodels.persistence.writing import write_atomically, write_json, write_text
+from rpmodels.writing import write_atomically, write_json, write_text
 
 __all__ = [
     "Opened",

