@@ -376,3 +376,17 @@ def test_counts_get_a_linear_network_and_nothing_else_does():
     assert hidden(network={"speed": "linear"}) == {"spikes": False, "speed": False}
     assert hidden(network={"spikes": "mlp"}) == {"spikes": True, "speed": True}
     assert hidden(network="mlp") == {"spikes": True, "speed": True}
+
+
+def test_posterior_by_another_e_step():
+    """Refined by natural gradients, at test time alone: what a model with that E-step would say, and no worse."""
+    x = ball().x
+    model = rp.RPGPFA(1, n_init=1, max_iter=30, dtype="float64", random_state=0).fit(x)
+    amortised, refined = model.posterior(x), model.posterior(x, e_step="natural_gradient")
+    assert np.abs(refined.mean - amortised.mean).max() > 1e-6
+    before = float(model.score(x))
+    model.model_.e_step = rp.inference.NaturalGradient()
+    np.testing.assert_array_equal(refined.mean, model.posterior(x).mean)
+    assert float(model.score(x)) > before
+    with pytest.raises(InputError, match="e_step"):
+        model.posterior(x, e_step="best")

@@ -168,3 +168,18 @@ def test_plots_of_a_trial_make_their_own_axes():
     assert image is not axes
     for each in (axes, image):
         plt.close(each.figure)
+
+
+def test_region_coverage_is_the_level_when_the_posterior_is_right():
+    random = np.random.default_rng(0)
+    root = random.standard_normal((20_000, 3, 3)) + 2 * np.eye(3)
+    mean, covariance = random.standard_normal((20_000, 3)), root @ root.swapaxes(-1, -2)
+    truth = mean + (root @ random.standard_normal((20_000, 3, 1)))[..., 0]
+    for level in (0.5, 0.9, 0.99):
+        assert metrics.region_coverage(mean, covariance, truth, level) == pytest.approx(level, abs=0.01)
+    # A circle of radius √(−2 log 0.1) holds nine tenths of a normal in the plane.
+    edge = np.sqrt(-2 * np.log(0.1))
+    at = np.array([[edge - 1e-6, 0.0], [0.0, -edge - 1e-6]])
+    assert metrics.region_coverage(np.zeros((2, 2)), np.tile(np.eye(2), (2, 1, 1)), at) == 0.5
+    with pytest.raises(InputError, match="mean, covariance, truth"):
+        metrics.region_coverage(mean, covariance[:, :2], truth)
