@@ -14,6 +14,7 @@ from rpmodels import metrics
 from rpmodels.datasets import arena_camera
 from rpmodels.errors import InputError, MissingPackageError
 from rpmodels.experiments.arena import VIEWS, ArenaExperiment, Settings
+from rpmodels.experiments.curved_map import CurvedMap
 from rpmodels.experiments.runner import run_experiment
 
 MODULE = importlib.import_module("rpmodels.datasets.arena")  # its name in the package is the function's
@@ -166,3 +167,17 @@ def test_the_experiment_writes_its_rows_and_pictures(tmp_path):
     }
     for name in ("contact_sheet.png", "integration.png", "missing_sensors.png", "arena.gif"):
         assert (folder / name).stat().st_size > 1000
+
+
+def test_a_curved_map_undoes_a_warp_and_carries_covariances_along():
+    random = np.random.default_rng(0)
+    z = random.uniform(-1, 1, (5, 40, 2))
+    truth = np.stack([z[..., 0] + 0.3 * z[..., 1] ** 3, z[..., 1] - 0.2 * z[..., 0] * z[..., 1]], -1)
+    curve = CurvedMap(z, truth)
+    covariance = np.tile(np.array([[2.0, 0.5], [0.5, 1.0]]), (5, 40, 1, 1))
+    mean, moved = curve(z, covariance)
+    np.testing.assert_allclose(mean, truth, atol=1e-10)
+    # Independent of the map's own slopes: those of the warp, by hand.
+    a, b = z[..., 0], z[..., 1]
+    slopes = np.stack([np.stack([np.ones_like(a), 0.9 * b**2], -1), np.stack([-0.2 * b, 1 - 0.2 * a], -1)], -2)
+    np.testing.assert_allclose(moved, slopes @ covariance @ slopes.swapaxes(-1, -2), atol=1e-8)
