@@ -1,10 +1,17 @@
-"""The commands: `rpmodels run`, `rpmodels report`, `rpmodels versions`."""
+"""The commands: models of your own data (fit, transform, info), data sets, experiments and their pages."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from rpmodels.commands.fitting import fit_files
+from rpmodels.commands.info import as_text, describe
+from rpmodels.commands.listing import list_data_sets
+from rpmodels.commands.models import MODELS
+from rpmodels.commands.reading import Reading, parse_factors
+from rpmodels.commands.transforming import transform_files
 from rpmodels.errors import RPModelsError
 from rpmodels.experiments.experiment import every_experiment, experiment_named
 from rpmodels.experiments.runner import run_experiment
@@ -12,14 +19,103 @@ from rpmodels.report import build_page
 from rpmodels.versions import show_versions
 
 app = typer.Typer(
-    help="Recognition-parametrised models: experiments and reports.",
+    help="Recognition-parametrised models: fits to your own data, experiments and reports.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
 
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="DATA...",
+        help=".npz (every array a factor), .npy (several: factors named by their files), or one .csv or .parquet.",
+    ),
+]
+Factors = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--factor", metavar="NAME=COLUMN,...", help="Columns of a table (of an .npy: numbers, 0:3); repeatable."
+    ),
+]
+Trial = Annotated[str | None, typer.Option(metavar="COLUMN", help="Table: to which trial a row belongs.")]
+Time = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Table: when a row was; hmm counts rows and only orders them by it."),
+]
+Align = Annotated[bool, typer.Option("--align", help="Count --time from the first row of every trial.")]
+AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
 
-@app.command()
+
+@app.command(
+    epilog="Example: rpmodels fit answers.csv --model categorical --states 3 --factor left=a,b,c --factor right=d,e "
+    "--set max_iter=500 --out answers-fit"
+)
+def fit(
+    data: Files,
+    model: Annotated[str, typer.Option(metavar="NAME", help=f"One of {', '.join(MODELS)}.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where everything goes.")],
+    latents: Annotated[int | None, typer.Option(metavar="K", help="Of fa, gpfa, lds.")] = None,
+    states: Annotated[
+        int | None, typer.Option("--states", "--topics", metavar="K", help="Of categorical, hmm; topics of lda.")
+    ] = None,
+    factor: Factors = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FACTOR", help="A factor of one column whose numbers are labels; repeatable."),
+    ] = None,
+    trial: Trial = None,
+    time: Time = None,
+    align: Align = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="ARGUMENT=VALUE", help="Any argument of the estimator, as JSON; repeatable."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same number gives the same fit.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier fit in FOLDER.")] = False,
+) -> None:
+    """Fit a model to your own data: model.rpm, latents, history.csv and fit.json in FOLDER. Ctrl-C keeps the best."""
+    reading = Reading(parse_factors(factor or ()), label or (), trial, time, align)
+    fitted = fit_files(
+        data, model, out, reading, latents=latents, states=states, settings=settings or (), seed=seed, force=force
+    )
+    typer.echo(repr(fitted.score_))
+    typer.echo(f"Written to {out}")
+
+
+@app.command(epilog="Example: rpmodels transform answers-fit/model.rpm new-answers.csv --out new-latents.csv")
+def transform(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `fit` or Python's save wrote.")],
+    data: Files,
+    out: Annotated[Path, typer.Option(metavar="FILE", help=".npz or .csv.")],
+    factor: Factors = None,
+    trial: Trial = None,
+    time: Time = None,
+    align: Align = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
+) -> None:
+    """Latents of new data, from whatever factors they hold; options default to those of the fit beside MODEL."""
+    transform_files(model, data, out, Reading(parse_factors(factor or ()), (), trial, time, align), force=force)
+    typer.echo(f"Written to {out}")
+
+
+@app.command(epilog="Example: rpmodels info answers-fit/model.rpm")
+def info(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A model file, or the folder of a fit or a run.")],
+    as_json: AsJson = False,
+) -> None:
+    """Tell what a model file or a folder of results holds."""
+    about = describe(path)
+    typer.echo(json.dumps(about, indent=1, ensure_ascii=False) if as_json else as_text(about))
+
+
+@app.command(epilog="Example: rpmodels datasets")
+def datasets(as_json: AsJson = False) -> None:
+    """List the data sets: what they are, whose, what they need, and where they are on this machine."""
+    typer.echo(list_data_sets(as_json))
+
+
+@app.command(epilog="Example: rpmodels run textured-ball --preset quick --seeds 3 --out balls")
 def run(
     name: Annotated[str, typer.Argument(help="The experiment; see `rpmodels experiments`.")],
     preset: Annotated[
@@ -43,14 +139,14 @@ def run(
     typer.echo(f"Written to {folder}")
 
 
-@app.command()
+@app.command(epilog="Example: rpmodels experiments")
 def experiments() -> None:
     """List the experiments."""
     for name, experiment in sorted(every_experiment().items()):
         typer.echo(f"{name:20} {experiment.summary} (presets: {', '.join(experiment.presets)})")
 
 
-@app.command()
+@app.command(epilog="Example: rpmodels report results/textured-ball-quick --out balls.html")
 def report(
     folder: Annotated[Path, typer.Argument(help="The folder of a run.")],
     out: Annotated[Path | None, typer.Option(help="The page; default FOLDER/report.html.")] = None,
@@ -60,7 +156,7 @@ def report(
     typer.echo(f"Written to {build_page(folder, out or folder / 'report.html', force)}")
 
 
-@app.command()
+@app.command(epilog="Example: rpmodels versions")
 def versions() -> None:
     """Print versions, for bug reports."""
     show_versions()

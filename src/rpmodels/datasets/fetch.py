@@ -14,6 +14,11 @@ from rpmodels import errors
 logger = logging.getLogger("rpmodels")
 
 
+def homes() -> list[Path]:
+    """The folders in which data sets are looked for, in this order; downloads go to the last."""
+    return [Path(home) for home in (os.environ.get("RPMODELS_DATA"), pooch.os_cache("rpmodels")) if home]
+
+
 @dataclass(frozen=True)
 class RemoteFile:
     """One file of a data set: its name, its MD5 sum, and the folders (URLs) that mirror it."""
@@ -23,17 +28,19 @@ class RemoteFile:
     md5: str
     mirrors: Sequence[str]
 
+    def there(self, also: Sequence[str] = ()) -> Path | None:
+        """Where the file is on this machine, unchecked; None if it is not. `also` are other names it may have."""
+        places = (home / self.folder / name for home in homes() for name in (self.name, *also))
+        return next((path for path in places if path.exists()), None)
+
     def local(self, also: Sequence[str] = ()) -> Path:
         """The file on disk, downloaded if need be. `also` are other names under which it may be there."""
-        homes = [Path(home) for home in (os.environ.get("RPMODELS_DATA"), pooch.os_cache("rpmodels")) if home]
-        for home in homes:
-            for name in (self.name, *also):
-                path = home / self.folder / name
-                if path.exists():
-                    if name == self.name:
-                        self._check(path)
-                    return path
-        return self._download(homes[-1] / self.folder)
+        path = self.there(also)
+        if path is None:
+            return self._download(homes()[-1] / self.folder)
+        if path.name == self.name:
+            self._check(path)
+        return path
 
     def _check(self, path: Path) -> None:
         found = hashlib.md5(path.read_bytes()).hexdigest()

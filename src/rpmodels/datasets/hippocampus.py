@@ -14,8 +14,8 @@ from rpmodels import checks, errors
 from rpmodels.datasets.fetch import RemoteFile
 
 _MIRRORS = ("https://raw.githubusercontent.com/nelpy/example-data/master/linear-track",)
-_SPIKES = RemoteFile("hippocampus", "spikes.mat", "920fd8e71aefd07fd9eea67cd4160e25", _MIRRORS)
-_TRACKING = RemoteFile("hippocampus", "trajectory.videoPositionTracking", "456b94c60a05bf52692415d53384143c", _MIRRORS)
+SPIKES = RemoteFile("hippocampus", "spikes.mat", "920fd8e71aefd07fd9eea67cd4160e25", _MIRRORS)
+TRACKING = RemoteFile("hippocampus", "trajectory.videoPositionTracking", "456b94c60a05bf52692415d53384143c", _MIRRORS)
 
 _END = b"<End settings>"
 _CLOCK = 30_000.0
@@ -91,8 +91,8 @@ def load_hippocampus() -> Hippocampus:
 
     `.runs()` cuts it into trials of unequal length. From RPMODELS_DATA, else a download.
     """
-    spikes = read_spikes(_SPIKES.local())
-    times, position = read_tracking(_TRACKING.local())
+    spikes = read_spikes(SPIKES.local())
+    times, position = read_tracking(TRACKING.local())
     return Hippocampus(spikes, times, position)
 
 

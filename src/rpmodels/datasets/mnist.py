@@ -37,13 +37,17 @@ class Images:
 
 def load_mnist() -> Images:
     """60 000 training and 10 000 test images (28, 28) of handwritten digits, uint8."""
-    arrays = []
-    for stem, md5 in _FILES.items():
-        dotted = stem.replace("-idx", ".idx")
-        path = RemoteFile("mnist", f"{stem}.gz", md5, _MIRRORS).local(also=(stem, dotted))
-        arrays.append(read_idx(path))
+    arrays = [read_idx(file.local(also)) for file, also in sources()]
     train_images, train_labels, test_images, test_labels = arrays
     return Images(train_images, train_labels.astype(np.int64), test_images, test_labels.astype(np.int64))
+
+
+def sources() -> list[tuple[RemoteFile, tuple[str, ...]]]:
+    """The four files, each with the other names it may have."""
+    return [
+        (RemoteFile("mnist", f"{stem}.gz", md5, _MIRRORS), (stem, stem.replace("-idx", ".idx")))
+        for stem, md5 in _FILES.items()
+    ]
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:

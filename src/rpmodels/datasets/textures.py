@@ -14,7 +14,7 @@ from rpmodels.datasets.fetch import RemoteFile
 TEXTURES = ("brick", "grass", "gravel")
 """The photographs of scikit-image that mosaics are cut from; labels number them in this order."""
 
-_DOVES = RemoteFile("van_hateren", "doves_280.npz", "c829cdc93aca27c40d6522b79e6593a0", ())
+DOVES = RemoteFile("van_hateren", "doves_280.npz", "c829cdc93aca27c40d6522b79e6593a0", ())
 _CAMERA = (1024, 1536)
 _SIDE = 280
 _STRIDE = 2
@@ -101,7 +101,7 @@ def load_van_hateren(path: str | Path | None = None) -> NDArray[np.float32]:
     The database may be used for research with citation, and not be passed on, so it is never downloaded:
     van Hateren & van der Schaaf (1998); van der Linde, Rajashekar, Bovik & Cormack (2009).
     """
-    source = _DOVES.local() if path is None else Path(path)
+    source = DOVES.local() if path is None else Path(path)
     if not source.exists():
         raise errors.bad_value("path", "an .npz file, or a folder of .iml or .imc files", f"{source}: no such thing")
     images = _read_folder(source) if source.is_dir() else _read_npz(source)

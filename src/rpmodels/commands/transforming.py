@@ -1,0 +1,55 @@
+"""`rpmodels transform`: latents of new data from a saved model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rpmodels import errors
+from rpmodels.commands.fitting import noted
+from rpmodels.commands.folders import fit_record
+from rpmodels.commands.latents import latents_of
+from rpmodels.commands.models import Kind, kind_of
+from rpmodels.commands.reading import Reading, are_tables, read_files
+from rpmodels.estimators import load
+from rpmodels.observations import FactorSpec
+
+SUFFIXES = (".npz", ".csv")
+
+
+def transform_files(model: Path, paths: Sequence[Path], out: Path, reading: Reading, *, force: bool = False) -> None:
+    """Write the latents of these files, from whatever factors of the model they hold, to `out`."""
+    if out.suffix.lower() not in SUFFIXES:
+        raise errors.unknown_suffix(str(out), SUFFIXES)
+    if out.resolve() in [path.resolve() for path in (model, *paths)]:
+        raise errors.is_an_input(str(out))
+    if out.exists() and not force:
+        raise errors.would_overwrite(str(out))
+    with noted():
+        estimator = load(model)
+        kind = kind_of(estimator)
+        reading = _completed(reading, model, are_tables(paths))
+        if are_tables(paths):
+            reading = replace(reading, labels=_labels(reading, kind, estimator.model_.specs))
+        data = read_files(paths, kind, reading, estimator.model_.specs)
+        latents_of(estimator, kind, data).write(out)
+
+
+def _completed(reading: Reading, model: Path, table: bool) -> Reading:
+    """What the user did not say is read as it was for the fit, where its record still lies beside the model."""
+    record = fit_record(model.resolve().parent) or {}
+    before: dict[str, Any] = record.get("command", {})
+    if not before or are_tables([Path(each) for each in before["data"]]) != table:
+        return reading
+    if not reading.factors and before["factors"]:
+        reading = replace(reading, factors=before["factors"], optional=True)
+    trial, time = reading.trial or before["trial"], reading.time or before["time"]
+    return replace(reading, trial=trial, time=time, align=reading.align or before["align"])
+
+
+def _labels(reading: Reading, kind: Kind, specs: Mapping[str, FactorSpec]) -> list[str]:
+    """The factors that are labels to the model."""
+    labels = [name for name, spec in specs.items() if spec.is_label]
+    if labels and kind.in_trials and not kind.in_time:
+        return list(reading.factors)  # the one factor may have any name
+    return [name for name in labels if name in reading.factors]
