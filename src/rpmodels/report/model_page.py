@@ -1,0 +1,113 @@
+"""The page of a fitted model: how it learnt, what it found, and whether that can be trusted."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rpmodels import plots
+from rpmodels.errors import RPModelsError
+from rpmodels.estimators.base import RPMEstimator
+from rpmodels.estimators.continuous import ContinuousEstimator
+from rpmodels.evaluation import diagnose, shuffle_test
+from rpmodels.evaluation.folds import n_trials, subset
+from rpmodels.report import html
+from rpmodels.versions import versions
+
+LOOKED_AT = 200
+"""Observations that are shuffled: enough for a p-value, few enough to wait for."""
+SHUFFLES = 39
+FACTORS = 6
+"""Mixtures that are drawn."""
+
+
+def model_page(
+    model: RPMEstimator, X: Any, title: str, *, notes: Mapping[str, object] | None = None, **options: Any
+) -> str:
+    """A page of `model` on data X (`options` as in `score`); `notes` are further facts for its head."""
+    new = model.score(X, **options)
+    facts = {
+        "model": type(model).__name__,
+        "factors": ", ".join(model.model_.names),
+        "observations": n_trials(X),
+        "score here": f"{float(new):.4g} nats",
+        "its ceiling": f"{new.ceiling:.4g} nats",
+        "score of the fit": f"{float(model.score_):.4g} nats",
+        **(notes or {}),
+    }
+    return html.document(
+        title,
+        html.facts(facts),
+        html.section("What to know", *_sentences(model, X, options)),
+        html.section("Latents", *_latents(model, X, options)),
+        html.section("Learning", *_learning(model)),
+        html.section("Does it fit?", *_fit(model)),
+        html.section("Do the factors share anything?", _shuffles(model, X, options)),
+        html.section("Parameters and versions", html.code(_record(model))),
+    )
+
+
+def _sentences(model: RPMEstimator, X: Any, options: Mapping[str, Any]) -> list[str]:
+    found = diagnose(model, X, **options).findings
+    if not found:
+        return [
+            html.paragraph("Nothing amiss: no dead latent, silent factor, misfit, far-away data, or score at a limit.")
+        ]
+    return [html.paragraph(f"{finding.name}: {finding.text}") for finding in found]
+
+
+def _latents(model: RPMEstimator, X: Any, options: Mapping[str, Any]) -> list[str]:
+    parts = [
+        _drawn(
+            lambda: plots.factors_and_posterior(model, X, **options),
+            "Recognition factors of the first observation, and the posterior from all of them",
+        )
+    ]
+    if isinstance(model, ContinuousEstimator):
+        posterior = model.posterior(X, **options)
+        if posterior.times is not None:
+            alt = "Posterior means of the first trial over time, with bands of two standard deviations"
+            parts.append(_drawn(lambda: plots.trajectories(posterior), alt))
+        if model.n_latents > 1:
+            parts.append(_drawn(lambda: plots.latents_2d(posterior), "The first two latents against each other"))
+    return parts
+
+
+def _learning(model: RPMEstimator) -> list[str]:
+    return [
+        _drawn(lambda: plots.learning_curve(model), "Free energy and its terms against the step"),
+        _drawn(lambda: plots.restarts(model), "Free energies of all starts where they were compared"),
+        _drawn(lambda: plots.score_ceiling(model), "The score as a bar up to its ceiling"),
+    ]
+
+
+def _fit(model: RPMEstimator) -> list[str]:
+    names = model.model_.names[:FACTORS]
+    alt = "The average recognition factor of {}, against the prior: they agree where the model fits"
+    return [_drawn(lambda name=name: plots.mixture_against_prior(model, name), alt.format(name)) for name in names]  # type: ignore[misc]
+
+
+def _shuffles(model: RPMEstimator, X: Any, options: Mapping[str, Any]) -> str:
+    few = subset(X, np.arange(min(n_trials(X), LOOKED_AT))) if not options else X
+    try:
+        test = shuffle_test(model, few, n_shuffles=SHUFFLES, **options)
+    except RPModelsError as failure:
+        return html.paragraph(str(failure))
+    text = f"p = {test.p_value:.3g} over {SHUFFLES} shuffles. On data of the fit itself it may be too small."
+    return html.paragraph(text) + html.picture(
+        plots.shuffle_null(test), "Scores of shuffled observations and of the true ones"
+    )
+
+
+def _drawn(draw: Callable[[], Any], alt: str) -> str:
+    """A picture, or the sentence of a plot that does not go with this model."""
+    try:
+        return html.picture(draw(), alt, f"{alt}.")
+    except RPModelsError as failure:
+        return html.paragraph(str(failure))
+
+
+def _record(model: RPMEstimator) -> str:
+    parameters = {name: repr(value) for name, value in model.get_params(deep=False).items()}
+    return json.dumps({"parameters": parameters, "versions": versions()}, indent=1, ensure_ascii=False)
