@@ -432,6 +432,21 @@ def test_transform_of_trials(in_time, here, tmp_path):
     assert float(rows[-1]["t"]) == pytest.approx(30.5)  # as it stands in the table
 
 
+def test_transform_of_texts_and_columns_called_like_ours(here, tmp_path):
+    table = pd.read_csv(here / "long.csv").rename(columns={"trial": "topic0"})
+    table.to_csv(tmp_path / "texts.csv", index=False)
+    words = ("--trial", "topic0", "--factor", "word=word", *QUICK)
+    done("fit", tmp_path / "texts.csv", "--model", "lda", "--topics", 2, *words, "--out", tmp_path / "out")
+    new = table.rename(columns={"topic0": "text", "word": "said"})[:7]
+    new.to_csv(tmp_path / "new.csv", index=False)
+    options = ("--trial", "text", "--factor", "w=said")
+    done("transform", tmp_path / "out" / "model.rpm", tmp_path / "new.csv", *options, "--out", tmp_path / "got.csv")
+    (row,) = rows_of(tmp_path / "got.csv")
+    first = rows_of(tmp_path / "out" / "latents.csv")[0]
+    assert row["text"] == first["topic0"] == "s0"
+    assert float(row["topic0"]) == pytest.approx(float(first["topic0_"]), abs=1e-5)
+
+
 def test_what_transform_refuses(fitted, here, tmp_path):
     model = fitted / "model.rpm"
     (tmp_path / "there.npz").write_text("mine")
@@ -464,6 +479,7 @@ def test_info_of_a_model_and_of_a_fit(fitted):
     assert "non default parameters: max_iter 5" in done("info", fitted / "model.rpm")
     text = done("info", fitted)
     assert "estimator: RPCategorical" in text
+    assert "nats above independence per observation (median" in text
     assert "set: (max_iter=5, n_init=1, verbose=0)" in text
 
 

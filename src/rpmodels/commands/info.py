@@ -35,7 +35,9 @@ def as_text(about: Mapping[str, Any], indent: str = "") -> str:
     lines = []
     for key, value in about.items():
         name = key.replace("_", " ") if not indent else key
-        if isinstance(value, Mapping) and any(isinstance(each, Mapping) for each in value.values()):
+        if key == "score" and None not in value.values():
+            lines.append(f"{indent}{name}: {Score(*value.values())!r}")
+        elif isinstance(value, Mapping) and any(isinstance(each, Mapping) for each in value.values()):
             lines += [f"{indent}{name}:", as_text(value, indent + "    ")]
         elif isinstance(value, Mapping):
             lines.append(f"{indent}{name}: {_row(value)}")

@@ -67,8 +67,8 @@ def latents_of(estimator: RPMEstimator, kind: Kind, data: Data) -> Latents:
     if data.trials is not None:
         arrays["trials"] = data.trials
     index = _index(arrays) if data.index is None else data.index
-    columns = {**index, **_columns({name: arrays[name] for name in found}, kind.option == LATENTS)}
-    return Latents(arrays, columns)
+    columns = _columns({name: arrays[name] for name in found}, kind.option == LATENTS)
+    return Latents(arrays, _beside(index, columns))
 
 
 def _found(estimator: Any, X: Any, options: dict[str, Any]) -> tuple[dict[str, Any], Any]:
@@ -91,7 +91,12 @@ def _of_topics(estimator: RPLDA, X: Any, data: Data) -> Latents:
         arrays["trials"] = data.trials
     index = {"row": np.arange(len(arrays["proportions"]))} if data.index is None else data.index
     topics = {f"topic{k}": each for k, each in enumerate(arrays["proportions"].T)}
-    return Latents(arrays, {**index, **topics})
+    return Latents(arrays, _beside(index, topics))
+
+
+def _beside(index: Columns, columns: Columns) -> Columns:
+    """Both; a column of the user's that is called like one of ours keeps its name."""
+    return {**index, **{f"{name}_" if name in index else name: each for name, each in columns.items()}}
 
 
 def _stacked(values: Any) -> NDArray[Any]:

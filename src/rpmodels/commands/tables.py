@@ -172,7 +172,8 @@ def _rows(frame: Any, reading: Reading) -> _Rows:
             raise errors.no_trial_of_row(reading.trial, int((codes < 0).sum()), int((codes < 0).argmax()))
         names = np.asarray(found)
         names = names.astype(str) if names.dtype.kind == "O" else names
-    places = [np.flatnonzero(codes == n) for n in range(1 if names is None else len(names))]
+    # All at once: looking for the rows of one trial after the other would take rows × trials.
+    places = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
     if reading.time is None:
         return _Rows(names, places, None)
     clock = _clock(frame[reading.time], reading.time)
