@@ -57,6 +57,20 @@ def test_marginal_of_the_latent_is_the_prior(prior, head):
 
 @point_priors
 @heads
+def test_noise_contrast_with_log_w_as_its_critic(prior, head):
+    """InfoNCE over all data is the score, less what single observations cost where F_j is not the prior."""
+    data = tiny_data()
+    model, observations = tiny_model(prior(), data, head=head)
+    n = len(data["x0"])
+    critic = log_w(model, rp.read(grid(data), series=True)).reshape(n, n)
+    contrast = (critic.diagonal() - critic.logsumexp(1)).mean() + np.log(n)
+    p, f, mixtures = probabilities(model)
+    alone = torch.log((p * f[0] / mixtures[0]).sum(-1))  # zero where F_1 is the prior
+    torch.testing.assert_close(contrast, (log_w(model, observations) - alone).mean(), rtol=0, atol=1e-10)
+
+
+@point_priors
+@heads
 def test_free_energy_is_the_log_likelihood_and_q_the_posterior(prior, head):
     """Eq (4) and (5) after the exact E-step, against direct enumeration of the states."""
     model, observations = tiny_model(prior(), tiny_data(n=7, n_factors=3), head=head)
