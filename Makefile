@@ -13,9 +13,9 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# The library alone: enough for the demo.
+# The library and photographs of textures: enough for the demo.
 $(VENV)/.library: $(VENV)/.created pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[textures]'
 	@touch $@
 
 # Every extra: tests, linters, documentation, data sets.
@@ -26,9 +26,7 @@ $(VENV)/.full: $(VENV)/.created pyproject.toml constraints.txt
 setup: $(VENV)/.full
 
 demo: $(VENV)/.library
-	$(BIN)/rpmodels run peer-supervision --preset quick --out demo/peer-supervision
-	$(BIN)/rpmodels report demo/peer-supervision --out demo/report.html --force
-	@echo "Open demo/report.html"
+	$(BIN)/rpmodels demo --out demo/report.html --force
 
 test: setup lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak"

@@ -21,9 +21,9 @@ def test_files_that_pages_link_to_exist():
     for page in [ROOT / "README.md", ROOT / "llms.txt", *DOCS.rglob("*.md")]:
         if "_build" in page.parts:
             continue
-        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            if not target.startswith(("http", "mailto")) and not (page.parent / target).exists():
-                missing.append(f"{page.relative_to(ROOT)} → {target}")
+        targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+        local = [target for target in targets if not target.startswith(("http", "mailto"))]
+        missing += [f"{page.relative_to(ROOT)} → {each}" for each in local if not (page.parent / each).exists()]
     assert missing == []
 
 

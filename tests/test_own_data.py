@@ -46,6 +46,12 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
+@pytest.fixture(autouse=True)
+def _pages_are_drawn_elsewhere(monkeypatch):
+    """Drawing is most of the time of so small a fit; fits of fixtures have their pages."""
+    monkeypatch.setattr("rpmodels.commands.fitting.model_page", lambda *_, **__: "<html></html>")
+
+
 @pytest.fixture(scope="module")
 def views():
     """Two views of three states, and a label for each of them."""
@@ -117,7 +123,7 @@ def test_a_table_of_two_factors(fitted, views):
     factors = {name: views[name] for name in ("left", "right")}
     model = rp.RPCategorical(3, **SETTINGS).fit(factors)
     assert {path.name for path in fitted.iterdir()} == {
-        "model.rpm", "latents.npz", "latents.csv", "history.csv", "fit.json",
+        "model.rpm", "latents.npz", "latents.csv", "history.csv", "report.html", "fit.json",
     }  # fmt: skip
     with np.load(fitted / "latents.npz") as latents:
         assert np.allclose(latents["probabilities"], model.predict_proba(factors), atol=1e-6)
@@ -537,3 +543,36 @@ def test_the_commands_of_the_page(tmp_path, monkeypatch):
             _, name, *words = shlex.split(line)
             done(name, *words, *(QUICK if name == "fit" else ()))
     assert len(rows_of(tmp_path / "again.csv")) == 200
+
+
+# ---- pages -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["fitted", "in_time"])
+def test_a_fit_has_its_page(name, request):
+    page = (request.getfixturevalue(name) / "report.html").read_text(encoding="utf-8")
+    for expected in ("What to know", "Latents", "Learning", "Does it fit?", "p = ", "max_iter"):
+        assert expected in page
+    assert page.count("<img") >= 5
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", ""), "nothing is loaded from anywhere"
+
+
+def test_report_of_a_fit_and_of_a_model_on_other_data(here, fitted, tmp_path):
+    assert "there already" in refused("report", fitted)
+    done("report", fitted, "--out", tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_text(encoding="utf-8").count("<img") >= 5
+    assert "none were given" in refused("report", fitted / "model.rpm", "--out", tmp_path / "model.html")
+    done("report", fitted / "model.rpm", here / "views.npz", "--out", tmp_path / "model.html")
+    assert "RPCategorical" in (tmp_path / "model.html").read_text(encoding="utf-8")
+    assert "model file" in refused("report", tmp_path / "nothing")
+
+
+def test_a_page_that_fails_costs_the_page_only(here, tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("no fonts")
+
+    monkeypatch.setattr("rpmodels.commands.fitting.model_page", fail)
+    words = ("fit", here / "views.csv", "--model", "categorical", "--states", 3, *TWO, *QUICK, "--out", tmp_path / "f")
+    assert isinstance(command(*words).exception, RuntimeError)
+    assert rp.load(tmp_path / "f" / "model.rpm").n_states == 3
+    assert (tmp_path / "f" / "fit.json").exists()

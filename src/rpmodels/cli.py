@@ -11,11 +11,12 @@ from rpmodels.commands.info import as_text, describe
 from rpmodels.commands.listing import list_data_sets
 from rpmodels.commands.models import MODELS
 from rpmodels.commands.reading import Reading, parse_factors
+from rpmodels.commands.reporting import report as make_report
 from rpmodels.commands.transforming import transform_files
 from rpmodels.errors import RPModelsError
 from rpmodels.experiments.experiment import every_experiment, experiment_named
 from rpmodels.experiments.runner import run_experiment
-from rpmodels.report import build_page
+from rpmodels.report import build_demo
 from rpmodels.versions import show_versions
 
 app = typer.Typer(
@@ -74,7 +75,7 @@ def fit(
     seed: Annotated[int, typer.Option(help="The same number gives the same fit.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier fit in FOLDER.")] = False,
 ) -> None:
-    """Fit a model to your own data: model.rpm, latents, history.csv and fit.json in FOLDER. Ctrl-C keeps the best."""
+    """Fit a model to your own data: model, latents, history, record and a page in FOLDER. Ctrl-C keeps the best."""
     reading = Reading(parse_factors(factor or ()), label or (), trial, time, align)
     fitted = fit_files(
         data, model, out, reading, latents=latents, states=states, settings=settings or (), seed=seed, force=force
@@ -148,12 +149,29 @@ def experiments() -> None:
 
 @app.command(epilog="Example: rpmodels report results/textured-ball-quick --out balls.html")
 def report(
-    folder: Annotated[Path, typer.Argument(help="The folder of a run.")],
-    out: Annotated[Path | None, typer.Option(help="The page; default FOLDER/report.html.")] = None,
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The folder of a run or of a fit, or a model file.")],
+    data: Annotated[
+        list[Path] | None, typer.Argument(metavar="[DATA]...", help="For a model: data to show it on, as in `fit`.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The page; default report.html in the folder.")] = None,
+    factor: Factors = None,
+    trial: Trial = None,
+    time: Time = None,
+    align: Align = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the page if it is there.")] = False,
 ) -> None:
-    """Make a self-contained HTML page from the folder of a run."""
-    typer.echo(f"Written to {build_page(folder, out or folder / 'report.html', force)}")
+    """Make a self-contained HTML page: tables and pictures of a run, or latents and diagnostics of a model."""
+    reading = Reading(parse_factors(factor or ()), (), trial, time, align)
+    typer.echo(f"Written to {make_report(path, data or (), reading, out, force)}")
+
+
+@app.command(epilog="Example: rpmodels demo --out demo/report.html")
+def demo(
+    out: Annotated[Path, typer.Option(help="The page.")] = Path("demo/report.html"),
+    force: Annotated[bool, typer.Option("--force", help="Replace the page if it is there.")] = False,
+) -> None:
+    """Four small fits, made now, as one page to look at and play with."""
+    typer.echo(f"Written to {build_demo(out, force, typer.echo)}")
 
 
 @app.command(epilog="Example: rpmodels versions")

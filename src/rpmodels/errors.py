@@ -917,3 +917,8 @@ def needs_package(what: str, package: str, command: str) -> MissingPackageError:
 def package_too_old(what: str, package: str, wanted: str, found: str, command: str) -> MissingPackageError:
     """An extra that is there, but not the version it must be."""
     return MissingPackageError(f"{what} needs {package} ≥ {wanted}, and {found} is installed: {command}.")
+
+
+def report_needs_data(path: str) -> RunError:
+    """A model file alone."""
+    return RunError(f"A page of {path} shows the model on data, and none were given: rpmodels report {path} DATA.")

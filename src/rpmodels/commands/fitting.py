@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rpmodels import checks
-from rpmodels.commands.folders import RECORD, Writers, claimed, replace_files
+from rpmodels.commands.folders import PAGE, RECORD, Writers, claimed, replace_files
 from rpmodels.commands.latents import latents_of, write_columns
 from rpmodels.commands.models import Kind, kind_named, make_estimator
 from rpmodels.commands.reading import Data, Reading, read_files
@@ -19,8 +19,9 @@ from rpmodels.errors import RPModelsWarning
 from rpmodels.estimators import RPMEstimator
 from rpmodels.free_energy import Score
 from rpmodels.observations import FactorSpec
+from rpmodels.report import model_page
 from rpmodels.versions import versions
-from rpmodels.writing import write_json
+from rpmodels.writing import write_json, write_text
 
 
 def fit_files(
@@ -51,7 +52,8 @@ def fit_files(
             seconds = time.perf_counter() - began
             record = {"command": command, **_record(estimator, data), "seconds": seconds, "warnings": notes}
             replace_files(out, _writers(estimator, kind, data, {**record, "versions": versions()}))
-            _report(out)
+            # After everything else: whatever becomes of the page, the fit is safe.
+            write_text(out / PAGE, model_page(estimator, X, f"rpmodels: {out.resolve().name}", **data.options(kind)))
     return estimator
 
 
@@ -120,7 +122,3 @@ def _writers(estimator: RPMEstimator, kind: Kind, data: Data, record: Mapping[st
     files["history.csv"] = partial(write_columns, columns=estimator.history_)
     files[RECORD] = partial(write_json, value=record)
     return files
-
-
-def _report(folder: Path) -> None:
-    """The page of a fit, once pages are made from such folders."""

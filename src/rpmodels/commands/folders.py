@@ -11,8 +11,8 @@ from typing import Any
 from rpmodels import errors
 from rpmodels.writing import write_atomically
 
-RECORD = "fit.json"
-FILES = ("model.rpm", "latents.npz", "latents.csv", "history.csv", "report.html", RECORD)
+RECORD, PAGE = "fit.json", "report.html"
+FILES = ("model.rpm", "latents.npz", "latents.csv", "history.csv", PAGE, RECORD)
 """What a fit may write; the record is the last."""
 STAGE = ".rpmodels-"
 """How folders begin in which new files wait."""

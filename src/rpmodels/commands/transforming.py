@@ -10,8 +10,8 @@ from rpmodels.commands.fitting import noted
 from rpmodels.commands.folders import fit_record
 from rpmodels.commands.latents import latents_of
 from rpmodels.commands.models import Kind, kind_of
-from rpmodels.commands.reading import Reading, are_tables, read_files
-from rpmodels.estimators import load
+from rpmodels.commands.reading import Data, Reading, are_tables, read_files
+from rpmodels.estimators import RPMEstimator, load
 from rpmodels.observations import FactorSpec
 
 SUFFIXES = (".npz", ".csv")
@@ -26,13 +26,18 @@ def transform_files(model: Path, paths: Sequence[Path], out: Path, reading: Read
     if out.exists() and not force:
         raise errors.would_overwrite(str(out))
     with noted():
-        estimator = load(model)
-        kind = kind_of(estimator)
-        reading = _completed(reading, model, are_tables(paths))
-        if are_tables(paths):
-            reading = replace(reading, labels=_labels(reading, kind, estimator.model_.specs))
-        data = read_files(paths, kind, reading, estimator.model_.specs)
+        estimator, kind, data = opened(model, paths, reading)
         latents_of(estimator, kind, data).write(out)
+
+
+def opened(model: Path, paths: Sequence[Path], reading: Reading) -> tuple[RPMEstimator, Kind, Data]:
+    """A saved model, and files read as it wants them."""
+    estimator = load(model)
+    kind = kind_of(estimator)
+    reading = _completed(reading, model, are_tables(paths))
+    if are_tables(paths):
+        reading = replace(reading, labels=_labels(reading, kind, estimator.model_.specs))
+    return estimator, kind, read_files(paths, kind, reading, estimator.model_.specs)
 
 
 def _completed(reading: Reading, model: Path, table: bool) -> Reading:
