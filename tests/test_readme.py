@@ -27,8 +27,9 @@ def test_ci_runs_exactly_the_readme_command():
     text = README.read_text()
     script = (README.parent / ".ci" / "run").read_text()
     assert "make test" in text
-    commands = [line for line in script.splitlines() if line and not line.startswith(("#", "set ", "cd "))]
-    assert commands == ["make test"]
+    assert script.splitlines()[-1] == "make test"
+    # What comes before is the system's: nothing that `make test` would not find on a user's machine.
+    assert not {"pip", "pytest", "python"} & set(re.findall(r"\w+", script))
 
 
 def test_what_the_readme_links_to_is_in_the_repository():
