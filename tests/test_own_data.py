@@ -383,9 +383,9 @@ def test_packages_are_named_where_they_are_missing(here, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         for name in ("pyarrow", "fastparquet"):
             patch.setitem(sys.modules, name, None)
-        assert "pip install pyarrow" in refused("fit", tmp_path / "table.parquet", *words)
+        assert "pip install 'rpmodels[tables]'" in refused("fit", tmp_path / "table.parquet", *words)
     monkeypatch.setitem(sys.modules, "pandas", None)
-    assert "pip install pandas" in refused("fit", here / "views.csv", *words)
+    assert "pip install 'rpmodels[tables]'" in refused("fit", here / "views.csv", *words)
 
 
 def test_only_the_commands_import_typer_and_nobody_pandas():
@@ -576,3 +576,36 @@ def test_a_page_that_fails_costs_the_page_only(here, tmp_path, monkeypatch):
     assert isinstance(command(*words).exception, RuntimeError)
     assert rp.load(tmp_path / "f" / "model.rpm").n_states == 3
     assert (tmp_path / "f" / "fit.json").exists()
+
+
+# ---- what a stranger meets first ---------------------------------------------------------------
+
+
+def test_one_trial_only_is_said(here, tmp_path):
+    long = pd.read_csv(here / "long.csv")
+    long[long["trial"] == "s2"].to_csv(tmp_path / "one.csv", index=False)
+    options = ("--trial", "trial", "--time", "t", "--factor", "one=u,v", "--factor", "two=w")
+    words = ("fit", tmp_path / "one.csv", "--model", "gpfa", "--latents", 1, *options, *CONTINUOUS)
+    done(*words, "--out", tmp_path / "f")
+    notes = json.loads((tmp_path / "f" / "fit.json").read_text())["warnings"]
+    assert any("one trial only" in note and "leave --trial out" in note for note in notes)
+
+
+def test_milliseconds_after_seconds_are_noticed(here, in_time, tmp_path, capsys):
+    long = pd.read_csv(here / "long.csv")
+    long["t"] *= 1000
+    long.to_csv(tmp_path / "ms.csv", index=False)
+    model = rp.load(in_time / "model.rpm")
+    trials, times, _ = trials_of(tmp_path / "ms.csv", ["u", "v"])
+    with pytest.warns(rp.RPModelsWarning, match="time step of 100, those of the fit one of 0.1"):
+        model.transform({"one": trials}, times=times)
+    result = command("transform", in_time / "model.rpm", tmp_path / "ms.csv", "--out", tmp_path / "latents.csv")
+    assert "same units" in result.output + capsys.readouterr().err
+
+
+def test_a_parquet_file_is_the_same_table(here, fitted, tmp_path):
+    pytest.importorskip("pyarrow", reason="reading .parquet needs pyarrow")
+    pd.read_csv(here / "views.csv").to_parquet(tmp_path / "views.parquet")
+    done("transform", fitted / "model.rpm", tmp_path / "views.parquet", "--out", tmp_path / "latents.npz")
+    with np.load(fitted / "latents.npz") as one, np.load(tmp_path / "latents.npz") as other:
+        assert np.allclose(one["probabilities"], other["probabilities"], atol=1e-6)

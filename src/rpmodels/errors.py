@@ -283,6 +283,14 @@ def lonely_sites(count: int, first: object) -> RPModelsWarning:
     )
 
 
+def other_clock(new: float, old: float) -> RPModelsWarning:
+    """Warning: seconds here, milliseconds there."""
+    return RPModelsWarning(
+        f"These data have a time step of {new:g}, those of the fit one of {old:g}. Length scales are in the units of "
+        "the fit: hand in times in the same units (seconds, milliseconds, bins)."
+    )
+
+
 def looks_smoothed(name: str, ratio: float) -> RPModelsWarning:
     """Warning: neighbouring bins share their noise."""
     return RPModelsWarning(
@@ -922,3 +930,11 @@ def package_too_old(what: str, package: str, wanted: str, found: str, command: s
 def report_needs_data(path: str) -> RunError:
     """A model file alone."""
     return RunError(f"A page of {path} shows the model on data, and none were given: rpmodels report {path} DATA.")
+
+
+def one_trial(option: str, column: str, rows: int) -> RPModelsWarning:
+    """Warning: a table of one trial."""
+    return RPModelsWarning(
+        f"{option} {column} names one trial only, of {rows} rows: nothing can be held out, and its latents may be "
+        f"learnt by heart. Hand in several trials, or leave {option} out: a long recording is then cut into windows."
+    )

@@ -62,7 +62,7 @@ def _open(path: Path, labels: set[str]) -> Any:
         else:
             frame = pandas.read_parquet(path)
     except ImportError as failure:  # pandas leaves parquet to another package
-        raise errors.needs_package(f"Reading {path}", "pyarrow", "pip install pyarrow") from failure
+        raise errors.needs_package(f"Reading {path}", "pyarrow", "pip install 'rpmodels[tables]'") from failure
     except (ValueError, OSError, UnicodeError) as failure:
         raise errors.unreadable(str(path), expected, failure) from failure
     if not len(frame):
@@ -74,7 +74,7 @@ def _pandas() -> Any:
     try:
         return importlib.import_module("pandas")
     except ImportError as failure:
-        raise errors.needs_package("Reading a table", "pandas", "pip install pandas") from failure
+        raise errors.needs_package("Reading a table", "pandas", "pip install 'rpmodels[tables]'") from failure
 
 
 def _chosen(names: Sequence[str], kind: Kind, reading: Reading) -> dict[str, Sequence[str]]:
@@ -157,6 +157,8 @@ def _in_trials(frame: Any, values: Mapping[str, NDArray[Any]], kind: Kind, readi
         (places,) = rows.places
         recording = {name: each[places] for name, each in values.items()}
         return Data(recording, rows.times[0] if rows.times else None, None, index)
+    if reading.trial is not None and kind.in_time and len(rows.places) == 1:
+        warnings.warn(errors.one_trial("--trial", reading.trial, len(frame)), stacklevel=2)
     trials = {name: [each[places] for places in rows.places] for name, each in values.items()}
     times = rows.times
     if times is not None and reading.align:

@@ -14,7 +14,7 @@ from rpmodels.estimators import kernels, layout
 from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
 from rpmodels.estimators.marginals import LatentMarginals
-from rpmodels.estimators.series import atoms_of_series, read_series, times_ahead
+from rpmodels.estimators.series import atoms_of_series, check_clock, read_series, times_ahead
 from rpmodels.families import Family
 from rpmodels.inference import summed_potentials
 from rpmodels.learning import AsGiven, LongStart, RandomStart, Start, Training
@@ -157,6 +157,11 @@ class RPGPFA(ContinuousEstimator):
 
     def _read(self, X: Any, *, overlap: bool = True, **options: Any) -> tuple[Observations, layout.Layout]:
         return read_series(X, self.factors, checks.integer("window", self.window, 2), overlap, options)
+
+    def _new(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
+        observations, form = super()._new(X, **options)
+        check_clock(observations, self._fitted().times.values[0].cpu().numpy())
+        return observations, form
 
     def _prior(self, family: Family, observations: Observations) -> Prior:
         return kernels.gaussian_process(

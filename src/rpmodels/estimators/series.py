@@ -1,5 +1,6 @@
 """Series as estimators take them: trials in an array or a list, or one long recording, whole or cut into windows."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,10 @@ SAMPLE = 128
 """Pooled atoms drawn in every training step (docs/results/atoms.md)."""
 ALIGNED_TRIALS = 40
 """As many trials on one grid make a mixture per time good enough (docs/results/atoms.md)."""
+
+
+OTHER_UNITS = 20.0
+"""Steps that differ by this factor are steps in other units."""
 
 
 def read_series(
@@ -61,6 +66,15 @@ def _read_recording(
         cut["presence"] = {n: layout.padded(np.asarray(have), places) for n, have in cut["presence"].items()}
     observations = read(layout.cut(X, places, total), factors=factors, series=True, **cut)
     return observations, layout.Recording([s for s, _ in places], [n for _, n in places], times)
+
+
+def check_clock(observations: Observations, known: NDArray[np.float64]) -> None:
+    """Warn where the steps of new trials are not in the units of those that the model knows."""
+    both = observations.exists[:, 1:] & observations.exists[:, :-1]
+    new, old = np.diff(observations.times, axis=1)[both], np.diff(known)
+    steps = [float(np.median(each[each > 0])) for each in (new, old) if (each > 0).any()]
+    if len(steps) == 2 and not 1 / OTHER_UNITS < steps[0] / steps[1] < OTHER_UNITS:
+        warnings.warn(errors.other_clock(*steps), stacklevel=2)
 
 
 def check_moves(observations: Observations) -> None:
