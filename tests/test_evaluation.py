@@ -1,5 +1,7 @@
 """Model choice by trials, and the test of dependence, on data whose answers are known."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -157,3 +159,33 @@ def test_shuffles_of_trials_over_time():
     found = shuffle_test(model, data.x, n_shuffles=9, times=data.times)
     assert len(found.null) == 9
     assert np.isfinite(found.null).all()
+
+
+# ---- calibration without the truth -------------------------------------------------------------
+
+
+class ExactPosterior:
+    """z ~ N(0, 1), every view z + N(0, 1): Bayes' rule by hand. `sure` divides the variance from one view alone."""
+
+    def __init__(self, sure: float = 1.0) -> None:
+        self.sure = sure
+
+    def posterior(self, X, **options):
+        precision = 1.0 + len(X)
+        mean = sum(X.values()) / precision
+        variance = np.full(mean.shape, 1.0 / precision / (self.sure if len(X) == 1 else 1.0))
+        return SimpleNamespace(mean=mean, variance=variance)
+
+
+def test_one_factor_predicts_what_all_will_say():
+    random = np.random.default_rng(0)
+    z = random.standard_normal((400, 10, 1))
+    X = {name: z + random.standard_normal(z.shape) for name in ("left", "right")}
+    found = rp.evaluation.between_factors(ExactPosterior(), X, "left")
+    assert rp.metrics.coverage(found.mean, found.variance, found.all_factors) == pytest.approx(0.9, abs=0.015)
+    found = rp.evaluation.between_factors(ExactPosterior(sure=1.3), X, "left")
+    assert rp.metrics.coverage(found.mean, found.variance, found.all_factors) < 0.7
+    with pytest.raises(InputError, match="two factors"):
+        rp.evaluation.between_factors(ExactPosterior(), {"left": X["left"]}, "left")
+    with pytest.raises(InputError, match="Unknown factor 'both'"):
+        rp.evaluation.between_factors(ExactPosterior(), X, "both")

@@ -1,5 +1,6 @@
 """Model choice, comparisons, and tests of what a model has found."""
 
+from rpmodels.evaluation.calibration import BetweenFactors, between_factors
 from rpmodels.evaluation.comparison import Comparison, compare_baselines
 from rpmodels.evaluation.cross_validation import Choice, CrossValidation, choose, cross_validate
 from rpmodels.evaluation.decoding import Decoder, Decoding, decode
@@ -9,6 +10,7 @@ from rpmodels.evaluation.shuffle import ShuffleTest, shuffle_test
 from rpmodels.evaluation.stability import Stability, align_latents, align_states, stability
 
 __all__ = [
+    "BetweenFactors",
     "Choice",
     "Comparison",
     "CrossValidation",
@@ -21,6 +23,7 @@ __all__ = [
     "TrialFolds",
     "align_latents",
     "align_states",
+    "between_factors",
     "choose",
     "compare_baselines",
     "cross_validate",

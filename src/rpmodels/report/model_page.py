@@ -10,7 +10,7 @@ from rpmodels import plots
 from rpmodels.errors import RPModelsError
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.continuous import ContinuousEstimator
-from rpmodels.evaluation import diagnose, shuffle_test
+from rpmodels.evaluation import between_factors, diagnose, shuffle_test
 from rpmodels.evaluation.folds import n_trials, subset
 from rpmodels.report import html
 from rpmodels.versions import versions
@@ -42,9 +42,9 @@ def model_page(
         html.section("What to know", *_sentences(model, X, options)),
         html.section("Latents", *_latents(model, X, options)),
         html.section("Learning", *_learning(model)),
-        html.section("Does it fit?", *_fit(model)),
+        html.section("Does it fit?", *_fit(model), *_calibration(model, X, options)),
         html.section("Do the factors share anything?", _shuffles(model, X, options)),
-        html.section("Parameters and versions", html.code(_record(model))),
+        html.section("Parameters and versions", html.code(_record(model), "All of them")),
     )
 
 
@@ -86,6 +86,22 @@ def _fit(model: RPMEstimator) -> list[str]:
     names = model.model_.names[:FACTORS]
     alt = "The average recognition factor of {}, against the prior: they agree where the model fits"
     return [_drawn(lambda name=name: plots.mixture_against_prior(model, name), alt.format(name)) for name in names]  # type: ignore[misc]
+
+
+def _calibration(model: RPMEstimator, X: Any, options: Mapping[str, Any]) -> list[str]:
+    """Error bars of one factor, judged by what all factors say."""
+    if not isinstance(model, ContinuousEstimator) or not isinstance(X, Mapping) or len(X) < 2:
+        return []
+    parts = []
+    for name in list(X)[:FACTORS]:
+        alt = f"What all factors say, in the intervals that {name} alone gives; below the diagonal {name} is too sure"
+        parts.append(_drawn(lambda name=name: _calibrated(model, X, name, options), alt))  # type: ignore[misc]
+    return parts
+
+
+def _calibrated(model: ContinuousEstimator, X: Any, factor: str, options: Mapping[str, Any]) -> Any:
+    found = between_factors(model, X, factor, **options)
+    return plots.calibration(found.mean, found.variance, found.all_factors)
 
 
 def _shuffles(model: RPMEstimator, X: Any, options: Mapping[str, Any]) -> str:
