@@ -1,9 +1,13 @@
 """Layers of our own against torch's."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+import rpmodels as rp
+from rpmodels.estimators import choices
+from rpmodels.recognition import ConvolutionalNetwork
 from rpmodels.recognition.dropout import Dropout
 from rpmodels.seeding import seeded
 
@@ -29,3 +33,16 @@ def test_dropout_is_torchs_in_all_but_time(shape, p, dtype):
         torch.testing.assert_close(layer(x), y)
     assert layer.eval()(x) is x
     assert isinstance(layer, nn.Dropout)
+
+
+def test_large_images_are_seen_from_every_second_place_and_a_few_trials_a_step():
+    small, large = (ConvolutionalNetwork((3, side, side), 4) for side in (32, 64))
+    assert [network.features[0].stride for network in (small, large)] == [(1, 1), (2, 2)]
+    for side in (48, 49, 50, 51, 64, 65):
+        assert ConvolutionalNetwork((side, side + 3), 4)(torch.zeros(2, side, side + 3)).shape == (2, 4)
+    frames = np.zeros((50, 40, 32, 32), np.float32)
+    seen = rp.read({"video": frames, "other": np.zeros((50, 40, 2))}, series=True)
+    plain = rp.read({"other": np.zeros((50, 40, 2))}, series=True)
+    assert choices.batch_size("auto", seen, 1_000, 20) == 5
+    assert choices.batch_size("auto", plain, 1_000, 20) == 25
+    assert choices.batch_size(7, seen, 1_000, 20) == 7

@@ -73,12 +73,22 @@ def continuous_regularisation(n_rows: int, n_channels: int) -> Regularisation:
     return Regularisation(dropout=0.05, input_dropout=0.0, weight_decay=0.01, hidden=(50, 50))
 
 
+LARGE_EVENT = 32 * 32
+"""Numbers in an observation from which on it is a large image."""
+
+
 def batch_size(given: int | str | None, observations: Observations, sites: int, least: int) -> int | None:
-    """Observations a step: a number, None for all, or "auto": as many as have so many sites, but some at least."""
+    """Observations a step: a number, None for all, or "auto": as many as have so many sites, but some at least.
+
+    Of large images a tenth: their networks are most of a step, and steps are worth more than their size
+    (docs/results/arena.md).
+    """
     if not isinstance(given, str):
         return given
     if given != "auto":
         raise errors.bad_value("batch_size", "an integer, None or 'auto'", repr(given))
+    if any(math.prod(spec.event_shape) >= LARGE_EVENT for spec in observations.specs.values()):
+        sites, least = sites // 10, max(1, least // 4)
     fitting = max(least, sites // max(1, round(float(observations.exists.sum(1).mean()))))
     return None if fitting >= len(observations) else fitting
 
