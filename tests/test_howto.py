@@ -1,14 +1,12 @@
-"""Pages of docs/howto and docs/tutorials are run as a reader would: blocks in order, in one fresh interpreter."""
+"""Pages of docs/howto and docs/tutorials are run as a reader would: blocks in order, in a process of their own."""
 
 import importlib.util
-import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
 
+from pages import run_page
 from rpmodels.datasets import hippocampus
 
 DOCS = pathlib.Path(__file__).parent.parent / "docs"
@@ -30,11 +28,8 @@ def test_the_page_runs(page, tmp_path):
         pytest.skip(missing)
     code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL))
     assert "import rpmodels as rp" in code
-    command, environment = [sys.executable, "-c", code], {**os.environ, "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    status, printed = run_page(code, tmp_path)
+    assert status == 0, printed
 
 
 def test_every_page_is_in_the_table_of_contents():
