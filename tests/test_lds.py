@@ -151,3 +151,13 @@ def test_bad_input_is_refused(fitted):
         model.forecast(x, 0)
     with pytest.raises(InputError, match="trials of two times or more"):
         brief().fit(x[:, :1])
+
+
+def test_steps_that_are_not_those_of_the_fit_are_noticed():
+    data = rp.datasets.rotating_spot(6, 12, side=4, random_state=0)
+    model = rp.RPLDS(1, max_iter=3, n_init=1, retries=0, network="linear", random_state=0).fit(
+        data.x, times=data.times / 10
+    )
+    model.transform(data.x, times=5 + data.times / 10)
+    with pytest.warns(rp.RPModelsWarning, match="time step of 0.2, those of the fit one of 0.1"):
+        model.transform(data.x[:, ::2], times=data.times[::2] / 10)

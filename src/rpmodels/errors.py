@@ -291,6 +291,14 @@ def other_clock(new: float, old: float) -> RPModelsWarning:
     )
 
 
+def other_step(new: float, old: float) -> RPModelsWarning:
+    """Warning: rows that are further apart than those of the fit."""
+    return RPModelsWarning(
+        f"These data have a time step of {new:g}, those of the fit one of {old:g}, and this model takes every row for "
+        "one step. Put rows of NaN where a time is missing, so that steps are those of the fit."
+    )
+
+
 def looks_smoothed(name: str, ratio: float) -> RPModelsWarning:
     """Warning: neighbouring bins share their noise."""
     return RPModelsWarning(

@@ -14,7 +14,7 @@ from rpmodels.estimators import layout
 from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
 from rpmodels.estimators.marginals import LatentMarginals
-from rpmodels.estimators.series import atoms_of_series, check_moves, read_series, times_ahead
+from rpmodels.estimators.series import atoms_of_series, check_moves, check_steps, read_series, times_ahead
 from rpmodels.estimators.streams import Stream
 from rpmodels.families import Family
 from rpmodels.inference import summed_potentials
@@ -126,6 +126,11 @@ class RPLDS(ContinuousEstimator):
         observations = self._read(X, times=times, inputs=inputs, presence=presence, weights=sample_weight)[0]
         check_moves(observations)
         return self._fit(observations, checkpoint, checkpoint_every)
+
+    def _new(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
+        observations, form = super()._new(X, **options)
+        check_steps(observations, self._fitted().times.values[0].cpu().numpy())
+        return observations, form
 
     def _read(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
         return read_series(X, self.factors, None, False, options)

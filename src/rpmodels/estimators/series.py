@@ -1,5 +1,6 @@
 """Series as estimators take them: trials in an array or a list, or one long recording, whole or cut into windows."""
 
+import math
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -20,6 +21,8 @@ ALIGNED_TRIALS = 40
 
 OTHER_UNITS = 20.0
 """Steps that differ by this factor are steps in other units."""
+OTHER_STEP = 0.01
+"""Steps that differ by more than this share are other steps."""
 
 
 def read_series(
@@ -70,11 +73,23 @@ def _read_recording(
 
 def check_clock(observations: Observations, known: NDArray[np.float64]) -> None:
     """Warn where the steps of new trials are not in the units of those that the model knows."""
-    both = observations.exists[:, 1:] & observations.exists[:, :-1]
-    new, old = np.diff(observations.times, axis=1)[both], np.diff(known)
-    steps = [float(np.median(each[each > 0])) for each in (new, old) if (each > 0).any()]
-    if len(steps) == 2 and not 1 / OTHER_UNITS < steps[0] / steps[1] < OTHER_UNITS:
+    steps = _steps(observations, known)
+    if steps is not None and not 1 / OTHER_UNITS < steps[0] / steps[1] < OTHER_UNITS:
         warnings.warn(errors.other_clock(*steps), stacklevel=2)
+
+
+def check_steps(observations: Observations, known: NDArray[np.float64]) -> None:
+    """Warn a model that counts rows as steps of steps that are longer or shorter than those of its fit."""
+    steps = _steps(observations, known)
+    if steps is not None and not math.isclose(*steps, rel_tol=OTHER_STEP):
+        warnings.warn(errors.other_step(*steps), stacklevel=2)
+
+
+def _steps(observations: Observations, known: NDArray[np.float64]) -> tuple[float, float] | None:
+    """The usual step of new trials and of the fit, where both have some."""
+    both = observations.exists[:, 1:] & observations.exists[:, :-1]
+    new, old = (each[each > 0] for each in (np.diff(observations.times, axis=1)[both], np.diff(known)))
+    return (float(np.median(new)), float(np.median(old))) if new.size and old.size else None
 
 
 def check_moves(observations: Observations) -> None:
