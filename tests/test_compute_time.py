@@ -42,12 +42,12 @@ def test_the_best_and_when():
 @pytest.mark.parametrize(
     ("mine", "theirs", "expected"),
     [
-        ([0.1, 0.5, 0.9], [0.1, 0.2, 0.3], 1.0),  # the first level that they reach, at the same look
-        ([0.1, 0.2, 0.9], [0.1, 0.2, 0.5], 1.0),
-        ([0.1, 0.1, 0.9], [0.1, 0.2, 0.5], 1.5),  # 3 s against 2 s
+        ([0.1, 0.5, 0.9], [0.1, 0.2, 0.3], 2**0.25 / 2),  # a quarter of the way between our first two looks
+        ([0.1, 0.2, 0.9], [0.1, 0.2, 0.5], 1.0),  # the same level at the same look
+        ([0.1, 0.1, 0.9], [0.1, 0.2, 0.5], 2 * 1.5**0.125 / 2),
         ([0.1, 0.2, 0.3], [0.1, 0.2, 0.5], np.inf),
         ([0.1, 0.9, 0.9], [0.3, 0.3, 0.3], 0.0),  # they never learnt anything
-        ([0.1, 0.9, 0.2], [0.1, 0.1, 0.8], 2 / 3),  # what was reached counts, though it was lost
+        ([0.1, 0.9, 0.2], [0.1, 0.1, 0.8], 2**0.875 / 3),  # what was reached counts, though it was lost
     ],
 )
 def test_ratios_of_times_to_a_level(mine, theirs, expected):

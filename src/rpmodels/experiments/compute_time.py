@@ -204,9 +204,18 @@ def earliest(ours: Mapping[str, Sequence[float]], theirs: Mapping[str, Sequence[
     mine, other = (np.maximum.accumulate(np.array(each["quality"])) for each in (ours, theirs))
     worst = 0.0
     for level in np.unique(other[other > max(mine[0], other[0])]):
-        when = ours["seconds"][int(np.argmax(mine >= level))] if mine[-1] >= level else np.inf
+        when = _reached(np.array(ours["seconds"]), mine, level)
         worst = max(worst, when / theirs["seconds"][int(np.argmax(other >= level))])
     return float(worst)
+
+
+def _reached(seconds: NDArray[Any], best: NDArray[Any], level: float) -> float:
+    """When the best so far was at a level; between two looks it is taken to rise steadily in the logarithm of time."""
+    if best[-1] < level:
+        return float("inf")
+    after = int(np.argmax(best >= level))
+    share = (level - best[after - 1]) / (best[after] - best[after - 1])
+    return float(seconds[after - 1] * (seconds[after] / seconds[after - 1]) ** share)
 
 
 EXPERIMENT = ComputeTime()

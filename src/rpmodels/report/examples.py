@@ -45,10 +45,9 @@ def sensors() -> tuple[Any, ...]:
     time = np.arange(60)
     smooth = np.exp(-0.5 * ((time[:, None] - time) / 6.0) ** 2)
     z = random.multivariate_normal(np.zeros(60), smooth, 60, method="eigh")  # what both sensors follow
-    camera = np.exp(-2.0 * (z[..., None] - np.linspace(-2.5, 2.5, 12)) ** 2) + 0.3 * random.standard_normal(
-        (60, 60, 12)
-    )
-    sound = np.tanh(z[..., None] * [1.0, -1.0, 0.5, 2.0]) + 0.6 * random.standard_normal((60, 60, 4))
+    noise = random.standard_normal
+    camera = np.exp(-2.0 * (z[..., None] - np.linspace(-2.5, 2.5, 12)) ** 2) + 0.6 * noise((60, 60, 12))
+    sound = np.tanh(z[..., None] * [1.0, -1.0, 0.5, 2.0]) + 0.6 * noise((60, 60, 4))
     sound[:20, 30:] = np.nan  # in the first trials the microphone fails half-way
     model = rp.RPGPFA(1, random_state=0).fit({"camera": camera, "sound": sound})
     return z, camera, sound, model
