@@ -189,3 +189,13 @@ def test_one_factor_predicts_what_all_will_say():
         rp.evaluation.between_factors(ExactPosterior(), {"left": X["left"]}, "left")
     with pytest.raises(InputError, match="Unknown factor 'both'"):
         rp.evaluation.between_factors(ExactPosterior(), X, "both")
+
+
+def test_rows_of_a_table_may_have_several_numbers_to_decode():
+    random = np.random.default_rng(0)
+    latents = random.standard_normal((80, 2))
+    behaviour = latents @ random.standard_normal((2, 3)) + 0.1 * random.standard_normal((80, 3))
+    together = rp.evaluation.decode(latents, behaviour)
+    assert together.mean > 0.9
+    alone = [rp.evaluation.decode(latents, behaviour[:, k]).mean for k in range(3)]
+    assert min(alone) - 0.05 < together.mean < max(alone) + 0.05

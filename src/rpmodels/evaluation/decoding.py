@@ -129,6 +129,8 @@ def _rows(latents: Any, behaviour: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         values = np.asarray(each)
         if values.ndim == 0:  # one for the whole trial
             values = np.full(len(trial), values)
+        if len(trial) == 1 and values.ndim == 1 and len(values) > 1:  # several numbers for the only row
+            values = values[None]
         if len(values) != len(trial):
             expected = f"{len(trial)} values (or one for the trial)"
             raise errors.bad_value(f"behaviour, trial {number}", expected, len(values))
