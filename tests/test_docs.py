@@ -10,7 +10,8 @@ DOCS = ROOT / "docs"
 
 
 def test_troubleshooting_quotes_messages_that_exist():
-    said = re.sub(r'"\s*\n\s*f?"', "", (ROOT / "src/rpmodels/errors.py").read_text(encoding="utf-8"))  # joined lines
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "src/rpmodels/errors").glob("*.py")]
+    said = re.sub(r'"\s*\n\s*f?"', "", "\n".join(texts))  # strings over several lines, joined
     quoted = re.findall(r'^## "(.+)"$', (DOCS / "troubleshooting.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert len(quoted) > 10
     assert [words for words in quoted if words not in said] == []

@@ -1,0 +1,158 @@
+"""Networks and parts that do not go together."""
+
+from rpmodels.errors.kinds import BuildError, InputError, NotFittedError, NumericalError, RPModelsWarning
+
+
+def network_needs_images(event: tuple[int, ...], minimum: int) -> BuildError:
+    """A convolution on something else."""
+    return BuildError(
+        f"The convolutional network takes images (H, W) or (C, H, W) of at least {minimum}×{minimum}, got events of "
+        f"shape {event}. Use network='mlp'."
+    )
+
+
+def network_needs_labels(name: str) -> BuildError:
+    """A lookup table on numbers."""
+    return BuildError(
+        f"Factor '{name}': a lookup table takes one label (string or integer) per row, got numbers. Use network='mlp', "
+        "or hand in labels of shape (N,)."
+    )
+
+
+def network_failed(name: str, event: tuple[int, ...], failure: Exception) -> BuildError:
+    """The user's module raised."""
+    return BuildError(
+        f"The network of factor '{name}' failed on a batch of shape (2, {', '.join(map(str, event))}): {failure}. "
+        "Expected a module that maps (n, *event) to (n, raw_size)."
+    )
+
+
+def network_shape(name: str, event: tuple[int, ...], expected: object, got: object) -> BuildError:
+    """The user's module has another output."""
+    return BuildError(
+        f"The network of factor '{name}' maps a batch of shape (2, {', '.join(map(str, event))}) to {got}: expected "
+        f"{expected}, the raw numbers of the latent's family."
+    )
+
+
+def too_few_states(got: int) -> InputError:
+    """K < 2."""
+    return InputError(f"n_states: expected at least 2 (one state can explain no dependence), got {got}.")
+
+
+def needs_finite_support(what: str, family: str) -> BuildError:
+    """Exact with a continuous latent."""
+    return BuildError(
+        f"{what[0].upper()}{what[1:]} sums over the values of the latent, and {family} has infinitely many. Choose an "
+        "E-step and an expected_log_mixture for continuous latents, or a prior over discrete ones."
+    )
+
+
+def needs_continuous(what: str, family: str) -> BuildError:
+    """A continuous approximation with a discrete latent."""
+    return BuildError(
+        f"{what[0].upper()}{what[1:]} is for continuous latents, and {family} is not one. For discrete latents choose "
+        "expected_log_mixture=Exact()."
+    )
+
+
+def needs_statistic_covariance(what: str, family: str) -> BuildError:
+    """V_q is wanted and not there."""
+    return BuildError(
+        f"{what[0].upper()}{what[1:]} needs the covariance of the family's statistic, and {family} does not have it. "
+        "Choose another expected_log_mixture."
+    )
+
+
+def needs_reparametrisation(what: str, family: str) -> BuildError:
+    """Draws that can be differentiated are wanted."""
+    return BuildError(
+        f"{what} needs draws that are differentiable in the natural parameters, and {family} has none. Choose another "
+        "expected_log_mixture."
+    )
+
+
+def too_many_latents(what: str, most: int, got: int) -> BuildError:
+    """A grid in too many dimensions."""
+    return BuildError(
+        f"{what} takes at most {most} latent dimension(s) per factor, got {got}. Choose 'interior', 'second_order' or "
+        "'monte_carlo'."
+    )
+
+
+def grid_too_fine(points: int, most: int) -> RPModelsWarning:
+    """Warning: quadrature capped."""
+    return RPModelsWarning(
+        f"The shared grid would need {points} points to resolve the sharpest posterior; {most} are used, and ⟨log F⟩ "
+        "is less exact. Try expected_log_mixture='interior', or Gauss–Hermite nodes."
+    )
+
+
+def wrong_batch_shape(what: str, latents: int, got: tuple[int, ...]) -> BuildError:
+    """A kernel or mean function for another number of latents."""
+    return BuildError(
+        f"The {what} has batch shape {got}: expected () (the same for all latents) or ({latents},), one for each of "
+        f"the {latents} latent(s). In GPyTorch: batch_shape=torch.Size([{latents}])."
+    )
+
+
+def absolute_factors(what: str) -> BuildError:
+    """What an absolute factor adds to the prior may be negative."""
+    return BuildError(
+        f"{what[0].upper()}{what[1:]} adds what every factor knows beyond the prior, and absolute factors may know "
+        "less than it. Choose head='relative', or e_step='natural_gradient' or 'free'."
+    )
+
+
+def needs_inducing(prior: str) -> BuildError:
+    """q(U) without U."""
+    return BuildError(
+        f"A free q(U) needs a prior with inducing points, and {prior} has none. Choose a Gaussian-process prior, or "
+        "e_step='free' with free potentials."
+    )
+
+
+def no_start_for_refinement() -> NumericalError:
+    """The amortised start has no positive precision."""
+    return NumericalError(
+        "The natural-gradient E-step found no posterior to start from: the potentials of the recognition factors leave "
+        "the prior no positive precision. Try dtype='float64', or a smaller learning_rate."
+    )
+
+
+def not_a_precision(factor: str, trial: int, site: int, count: int) -> NumericalError:
+    """A recognition factor that is no distribution."""
+    return NumericalError(
+        f"The precision of recognition factor '{factor}' is not positive definite at {count} site(s), first trial "
+        f"{trial}, site {site}: expected finite network outputs. Look at the inputs there, try a smaller "
+        "learning_rate, input scaling, or dtype='float64'."
+    )
+
+
+def needs_numbers(name: str) -> BuildError:
+    """A density over labels or integers."""
+    return BuildError(
+        f"Factor '{name}' holds labels or integers: a kernel density or Gaussian p₀ needs floating-point numbers. "
+        "Convert it with .astype(float), or use the empirical p₀."
+    )
+
+
+def one_site_only(sites: int) -> InputError:
+    """Quadrature over a whole series."""
+    return InputError(
+        f"log W by quadrature integrates over one site per observation, and these have up to {sites}. Use "
+        "method='importance'."
+    )
+
+
+def needs_a_table(got: str) -> BuildError:
+    """Exact E-step with an approximation that keeps atoms."""
+    return BuildError(
+        f"The exact E-step reads F_j as a table of its states, and this expected_log_mixture keeps {got}. Choose "
+        "expected_log_mixture=Exact(), or another E-step."
+    )
+
+
+def not_fitted(what: str) -> NotFittedError:
+    """Used before fit."""
+    return NotFittedError(f"{what} is not fitted yet: call fit(X) (or rp.train) first.")

@@ -1,0 +1,104 @@
+"""Numerics, training, and its checkpoints."""
+
+from collections.abc import Sequence
+
+from rpmodels.errors.kinds import FileError, NumericalError, RPModelsWarning
+
+
+def not_positive_definite(what: str, failed: int, of: int, added: float) -> NumericalError:
+    """Cholesky failed for good."""
+    return NumericalError(
+        f"{what} is not positive definite ({failed} of {of} matrices, even with a relative jitter of {added:.0e}). "
+        "Try dtype='float64', a smaller learning rate, or input scaling."
+    )
+
+
+def diverged(step: int, rescues: int) -> NumericalError:
+    """Not even rescue helps."""
+    return NumericalError(
+        f"Training gave non-finite numbers at step {step} and {rescues} rescues (back to the last good state, half the "
+        "step) did not help. Try a smaller learning_rate, scaling of the inputs, or dtype='float64'; the last good "
+        "state was restored."
+    )
+
+
+def rescued(step: int, back_to: int, rate: float) -> RPModelsWarning:
+    """Warning: rolled back."""
+    return RPModelsWarning(
+        f"Non-finite free energy or gradient at step {step}: went back to step {back_to} and lowered the learning rate "
+        f"to {rate:.2g}."
+    )
+
+
+def at_the_ceiling(score: float, ceiling: float) -> RPModelsWarning:
+    """Warning: partition not identified."""
+    return RPModelsWarning(
+        f"The score ({score:.3f} nats) is at its ceiling ({ceiling:.3f}): every partition that the factors agree on "
+        "reaches it, so the states are not identified by the data alone. Use more states, or check that the factors "
+        "share nothing but what you are after."
+    )
+
+
+def learnt_nothing(score: float) -> RPModelsWarning:
+    """Warning: collapsed."""
+    return RPModelsWarning(
+        f"The fit found no dependence between the factors (score {score:.4f} nats above independence). Check that rows "
+        "of different factors belong together; try more starts (n_init) or another learning_rate."
+    )
+
+
+def trying_again(score: float, attempt: int, of: int) -> RPModelsWarning:
+    """Warning: collapsed, and starting over."""
+    return RPModelsWarning(
+        f"The fit collapsed (score {score:.4f} nats above independence): trying again from other starts "
+        f"({attempt} of at most {of})."
+    )
+
+
+def cannot_be_kept(kind: str) -> TypeError:
+    """Something in the state of a run that no file can hold."""
+    return TypeError(
+        f"The state of your optimiser or scheduler holds a {kind}: a checkpoint can hold numbers, text, arrays and "
+        "tensors. Fit without `checkpoint`, or with the default optimiser and scheduler."
+    )
+
+
+def not_a_checkpoint(path: str) -> FileError:
+    """Another program's manifest, or a newer one."""
+    return FileError(
+        f"{path} is not the manifest of a fit that this version can resume: nothing was changed. Give `checkpoint` "
+        "another folder."
+    )
+
+
+def other_checkpoint(folder: str, differing: Sequence[str]) -> FileError:
+    """The folder belongs to another fit."""
+    return FileError(
+        f"{folder} holds another fit: expected the same data and arguments, got other {', '.join(differing)}. "
+        "Nothing was changed. Give `checkpoint` another folder (or delete this one); to train a fitted model further, "
+        "use warm_start=True."
+    )
+
+
+def other_torch(folder: str, then: str, now: object) -> RPModelsWarning:
+    """Warning: the numbers may differ in their last digits."""
+    return RPModelsWarning(
+        f"The fit in {folder} was begun with PyTorch {then}, this is {now}: it goes on, but its numbers need not be "
+        "those of a fit that was never interrupted."
+    )
+
+
+def no_checkpoint(path: str, why: object) -> RPModelsWarning:
+    """Warning: a checkpoint could not be written."""
+    return RPModelsWarning(
+        f"The checkpoint {path} could not be written ({why}): the fit goes on, the last checkpoint is kept. Make room, "
+        "or stop and resume elsewhere."
+    )
+
+
+def interrupted(step: int, longest: int) -> RPModelsWarning:
+    """Warning: Ctrl-C."""
+    return RPModelsWarning(
+        f"Interrupted at step {step} of {longest}: the best state so far is kept. Call fit again with warm_start=True, "
+        "or with the same checkpoint folder, to go on."
+    )
