@@ -31,6 +31,7 @@ class Tracked:
         self.known = model.transform(self.training.factors)
         self.line = metrics.linear_map(self.known, self.training.z)
         self.curve = CurvedMap(self.known, self.training.z)
+        self.new = model.posterior(self.heldout.factors)
 
     def view(self, factors: Sequence[str]) -> Outcome:
         """From some of the factors, at test time."""
@@ -47,7 +48,7 @@ class Tracked:
 
     def calibration(self) -> dict[str, float]:
         """Of the amortised posterior and of the one refined by natural gradients, after both kinds of map."""
-        there = self.model.posterior(self.heldout.factors)
+        there = self.new
         refined = self.model.posterior(self.heldout.factors, e_step="natural_gradient")
         truth = self.heldout.z
         off = self.curve(*_moments(there))[0] - truth
@@ -73,11 +74,10 @@ class Tracked:
         """How much the latents, and how much the equipped agent's true path, say of another agent."""
         others = [agent for agent in range(self.training.paths.shape[2]) if agent != self.training.equipped]
         path, held = (data.paths[:, :, others[number]] for data in (self.training, self.heldout))
-        new = self.model.transform(self.heldout.factors)
         return Outcome(
             {
                 "nmse": metrics.nmse(self.known, path),
-                "nmse_heldout": metrics.nmse(new, held, self.known, path),
+                "nmse_heldout": metrics.nmse(self.new.mean, held, self.known, path),
                 "nmse_of_true_path": metrics.nmse(self.training.z, path),
             }
         )

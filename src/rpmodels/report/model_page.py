@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,7 @@ def _learning(model: RPMEstimator) -> list[str]:
 def _fit(model: RPMEstimator) -> list[str]:
     names = model.model_.names[:FACTORS]
     alt = "The average recognition factor of {}, against the prior: they agree where the model fits"
-    return [_drawn(lambda name=name: plots.mixture_against_prior(model, name), alt.format(name)) for name in names]  # type: ignore[misc]
+    return [_drawn(partial(plots.mixture_against_prior, model, name), alt.format(name)) for name in names]
 
 
 def _calibration(model: RPMEstimator, X: Any, options: Mapping[str, Any]) -> list[str]:
@@ -95,7 +96,7 @@ def _calibration(model: RPMEstimator, X: Any, options: Mapping[str, Any]) -> lis
     parts = []
     for name in list(X)[:FACTORS]:
         alt = f"What all factors say, in the intervals that {name} alone gives; below the diagonal {name} is too sure"
-        parts.append(_drawn(lambda name=name: _calibrated(model, X, name, options), alt))  # type: ignore[misc]
+        parts.append(_drawn(partial(_calibrated, model, X, name, options), alt))
     return parts
 
 
