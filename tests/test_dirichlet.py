@@ -341,7 +341,7 @@ def test_a_learned_alpha_climbs_and_finds_the_truth(symmetric):
     for _ in range(12):
         posterior = prior.condition(potentials, sites)
         values.append(float(bound(posterior, potentials).mean()))
-        prior.update(posterior, weights, 1.0)
+        prior.update(prior.sums(posterior, weights), 1.0)
     assert np.diff(values).min() > -1e-10
     np.testing.assert_allclose(prior.alpha, truth, rtol=0.12)
     if symmetric:
@@ -350,24 +350,24 @@ def test_a_learned_alpha_climbs_and_finds_the_truth(symmetric):
     for _ in range(5):
         for part in torch.arange(400).split(100):
             posterior = prior.condition(potentials[part], sites_of(100, 100))
-            prior.update(posterior, weights[part], 0.25)
+            prior.update(prior.sums(posterior, weights[part]), 0.25)
     np.testing.assert_allclose(prior.alpha, truth, rtol=0.2)
 
 
 def test_a_fixed_alpha_stays_and_a_learned_one_has_limits():
     potentials = some_potentials(4, 10, 2, sharpness=20.0)
     fixed = DirichletPrior.fixed(2, 0.7)
-    fixed.update(fixed.condition(potentials, sites_of(4, 10)), torch.ones(4, dtype=torch.float64), 1.0)
+    fixed.update(fixed.sums(fixed.condition(potentials, sites_of(4, 10)), torch.ones(4, dtype=torch.float64)), 1.0)
     assert fixed.alpha.tolist() == [0.7, 0.7]
     learned = DirichletPrior.learned(2, 0.5)
     alike = torch.zeros(4, 10, 2, dtype=torch.float64)
     alike[..., 0] = 30.0  # every observation all of the first category: there is no maximum
     for _ in range(200):
-        learned.update(learned.condition(alike, sites_of(4, 10)), torch.ones(4, dtype=torch.float64), 1.0)
+        learned.update(learned.sums(learned.condition(alike, sites_of(4, 10)), torch.ones(4, dtype=torch.float64)), 1.0)
     assert torch.isfinite(learned.alpha).all()
     assert float(learned.alpha.min()) >= 1e-3
     nothing = DirichletPrior.learned(2)
-    nothing.update(nothing.condition(alike, sites_of(4, 10)), torch.zeros(4, dtype=torch.float64), 0.5)
+    nothing.update(nothing.sums(nothing.condition(alike, sites_of(4, 10)), torch.zeros(4, dtype=torch.float64)), 0.5)
     assert nothing.alpha.tolist() == [1.0, 1.0]
 
 

@@ -76,9 +76,6 @@ class CoinPrior(Prior):
     def sample(self, sites, generator):
         return Bernoulli().sample(self._eta().expand(*sites.exists.shape, -1), generator)
 
-    def update(self, posterior, weights, fraction):
-        pass
-
     def parameter_kl(self):
         return self.log_odds.new_zeros(())
 

@@ -604,7 +604,7 @@ def test_the_rest_of_the_contract():
     near(reference, np.concatenate([np.zeros(3), -0.5 * np.eye(3).ravel()])[None], 1e-7)
     raw = prior.raw.detach().clone()
     sites = driven(grid(2, 4), torch.zeros(2, 4, 2))
-    prior.update(prior.condition(torch.zeros(2, 4, 12), sites), torch.ones(2), 1.0)
+    prior.update(prior.sums(prior.condition(torch.zeros(2, 4, 12), sites), torch.ones(2)), 1.0)
     assert torch.equal(prior.raw, raw)
 
 

@@ -34,14 +34,14 @@ def test_a_sample_as_large_as_the_data_is_the_data():
     factor = some_factor()
     whole = Pooled().collect(FAMILY, REFERENCE, factor, WEIGHTS)
     for policy in (Pooled(), Pooled(17), Pooled(100)):
-        step = policy.for_a_step(FAMILY, REFERENCE, factor, WEIGHTS)
+        step = policy.for_a_step(FAMILY, REFERENCE, factor, WEIGHTS, factor)
         assert step.own is None
         assert torch.equal(step.g, whole.g)
 
 
 def test_atoms_are_drawn_from_those_that_are_there_and_every_site_keeps_its_own():
     factor = some_factor()
-    step = Pooled(6).for_a_step(FAMILY, REFERENCE, factor, WEIGHTS)
+    step = Pooled(6).for_a_step(FAMILY, REFERENCE, factor, WEIGHTS, factor)
     assert step.g.shape == (1, 6, 2)
     assert torch.isfinite(step.log_count).all()
     assert step.own is factor
@@ -55,7 +55,7 @@ def test_atoms_are_drawn_from_those_that_are_there_and_every_site_keeps_its_own(
 
 def test_the_sampled_mixture_is_a_mixture_of_the_sample_and_the_own_atom():
     factor = some_factor()
-    step = Pooled(6).for_a_step(FAMILY, REFERENCE, factor, WEIGHTS)
+    step = Pooled(6).for_a_step(FAMILY, REFERENCE, factor, WEIGHTS, factor)
     eta_q = (REFERENCE + factor.g).detach()
     got = bound(step, eta_q)
     for n, t in ((1, 0), (2, 3)):
@@ -68,7 +68,7 @@ def test_the_sampled_mixture_is_a_mixture_of_the_sample_and_the_own_atom():
 
 def test_gradients_reach_drawn_and_own_atoms():
     factor = some_factor()
-    step = Pooled(3).for_a_step(FAMILY, REFERENCE, factor, WEIGHTS)
+    step = Pooled(3).for_a_step(FAMILY, REFERENCE, factor, WEIGHTS, factor)
     bound(step, (REFERENCE + factor.g).detach())[factor.present].sum().backward()
     assert (factor.g.grad[factor.present].abs().sum(-1) > 0).all()
     assert torch.isfinite(factor.g.grad).all()

@@ -61,6 +61,8 @@ class Batch:
     weights: Float[Tensor, "N"]
     inputs: Mapping[str, Shaped[Tensor, "N T *event"]]
     present: Mapping[str, Bool[Tensor, "N T"]]
+    beside: "Batch | None" = None
+    """Further observations, for their atoms alone."""
 
     @property
     def size(self) -> int:
@@ -172,8 +174,10 @@ class TrialTable(nn.Module):
     Owned by the model while it trains, part of checkpoints, never of model files; new data get fresh rows.
     """
 
-    def __init__(self, rows: Rows | None = None) -> None:
+    def __init__(self, rows: Rows | None = None, bank: nn.Module | None = None) -> None:
         super().__init__()
+        self.bank = bank
+        """What is remembered of every trial and not learned."""
         self._names = tuple(rows or ())
         self._columns = nn.ParameterList([nn.Parameter(tensor) for tensor in (rows or {}).values()])
 

@@ -16,6 +16,7 @@ from rpmodels.commands.transforming import transform_files
 from rpmodels.errors import RPModelsError
 from rpmodels.experiments.experiment import every_experiment, experiment_named
 from rpmodels.experiments.runner import run_experiment
+from rpmodels.learning.distributed import process_group, silently
 from rpmodels.report import build_demo
 from rpmodels.versions import show_versions
 
@@ -73,13 +74,17 @@ def fit(
         typer.Option("--set", metavar="ARGUMENT=VALUE", help="Any argument of the estimator, as JSON; repeatable."),
     ] = None,
     seed: Annotated[int, typer.Option(help="The same number gives the same fit.")] = 0,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Keep the fit there: the same command goes on after a kill.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier fit in FOLDER.")] = False,
 ) -> None:
     """Fit a model to your own data: model, latents, history, record and a page in FOLDER. Ctrl-C keeps the best."""
     reading = Reading(parse_factors(factor or ()), label or (), trial, time, align)
     fitted = fit_files(
-        data, model, out, reading, latents=latents, states=states, settings=settings or (), seed=seed, force=force
-    )
+        data, model, out, reading, latents=latents, states=states, settings=settings or (), seed=seed,
+        checkpoint=checkpoint, force=force,
+    )  # fmt: skip
     typer.echo(repr(fitted.score_))
     typer.echo(f"Written to {out}")
 
@@ -181,9 +186,10 @@ def versions() -> None:
 
 
 def main() -> None:
-    """Entry point: our own errors become one sentence and exit code 2."""
+    """Entry point: our own errors become one sentence and exit code 2. Under torchrun, all processes work together."""
     try:
-        app()
+        with process_group() as group:
+            app() if group.rank == 0 else silently(app)
     except (RPModelsError, OSError) as failure:
         typer.echo(f"rpmodels: {failure}", err=True)
         raise SystemExit(2) from failure

@@ -48,9 +48,14 @@ class FreeEnergy:
         """The paper's convention (A1), per observation: the atoms' 1/N included."""
         return self.total - self.log_atoms
 
-    def means(self, weights: Float[Tensor, "N"]) -> dict[str, Float[Tensor, ""]]:
-        """Weighted means of the total and of every term, by name."""
-        share = weights / weights.sum()
+    def means(
+        self, weights: Float[Tensor, "N"], total: Float[Tensor, ""] | None = None
+    ) -> dict[str, Float[Tensor, ""]]:
+        """Weighted means of the total and of every term, by name.
+
+        `total`: the weights of all observations, when these are a part whose share of the means is wanted.
+        """
+        share = weights / (weights.sum() if total is None else total)
         terms = {
             "free_energy": self.total,
             "prior": self.prior,

@@ -12,20 +12,25 @@ from torch import Tensor, nn
 
 from rpmodels import checks, errors
 from rpmodels.carriers import OWNER, AllLatents, Batch, Factor, Factors, Rows, Sites, Targets, Times, TrialTable
+from rpmodels.communicator import ALONE, Communicator
 from rpmodels.families import Continuous, Family, FiniteSupport
 from rpmodels.fitted import FittedMixtures, joined
 from rpmodels.free_energy import FreeEnergy, fit_ceiling, free_energy
 from rpmodels.inference import EStep, ExactEStep, summed_potentials
 from rpmodels.mixtures import (
+    AtomBank,
     AtomMixture,
     AtomPolicy,
     Empirical,
     Exact,
     ExpectedLogMixture,
+    Lender,
     Marginal,
     Mixture,
+    OwnAtoms,
     PerSite,
     as_it_is,
+    joined_atoms,
 )
 from rpmodels.observations import FactorSpec, Observations
 from rpmodels.priors import Posterior, Prior
@@ -58,6 +63,7 @@ class RPM(nn.Module):
         head: factors relative to the prior (default) or absolute as in the paper
         targets: {name: the latents it speaks of}; all of them by default
         marginal: what stands behind F_j; default the empirical p₀
+        lender: whose atoms a training step has beside those of its batch; default nobody's
         scaling: "auto" or a name of `observations.scaling` for all factors, or {name: …}
         input_dropout: share of input values that are zeroed in training
         dtype: float32 or float64
@@ -79,6 +85,7 @@ class RPM(nn.Module):
         marginal: Marginal | None = None,
         scaling: str | Mapping[str, str] = "auto",
         input_dropout: float = 0.0,
+        lender: Lender | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
@@ -90,6 +97,9 @@ class RPM(nn.Module):
         self.expected_log_mixture = expected_log_mixture or Exact()
         self.atoms = atoms or PerSite()
         self.marginal = marginal or Empirical()
+        self.lender = lender or OwnAtoms()
+        if not isinstance(self.marginal, Empirical) and not isinstance(self.lender, OwnAtoms):
+            raise errors.lent_beside_drawn(type(self.lender).__name__, type(self.marginal).__name__)
         chosen = head or RelativeHead()
         self.targets = {name: tuple(each) for name, each in (targets or {}).items()}
         for name in self.targets:
@@ -166,7 +176,10 @@ class RPM(nn.Module):
         for name, recogniser in self.recognisers():
             own = self.expected_log_mixture.initial_rows(recogniser.family, partial(start, name))
             rows |= {name + OWNER + key: row for key, row in own.items()}
-        return TrialTable({name: row.detach().clone() for name, row in rows.items()}).to(self.device, self.dtype)
+        sizes = {name: recogniser.family.natural_size for name, recogniser in self.recognisers()}
+        bank = self.lender.bank(sizes, len(observations), observations.n_sites)
+        table = TrialTable({name: row.detach().clone() for name, row in rows.items()}, bank)
+        return table.to(self.device, self.dtype)
 
     def recognisers(self) -> Iterator[tuple[str, RecognitionFactor]]:
         """Every recognition factor by name."""
@@ -192,28 +205,57 @@ class RPM(nn.Module):
             for name, recogniser in self.recognisers()
         }
 
-    def _collected(
-        self, factors: Factors, references: Mapping[str, Tensor], weights: Float[Tensor, "N"], for_a_step: bool = False
-    ) -> dict[str, AtomMixture]:
-        collect = self.atoms.for_a_step if for_a_step else self.atoms.collect
-        return {
-            name: collect(recogniser.family, references[name], factors[name], weights)
-            for name, recogniser in self.recognisers()
-        }
-
-    def evaluate(self, batch: Batch, n_observations: float) -> Inferred:
-        """The training form: F_j over the batch's own atoms."""
+    def evaluate(self, batch: Batch, n_observations: float, communicator: Communicator = ALONE) -> Inferred:
+        """The training form: F_j over the batch's atoms, those lent to it, and those of other processes' shares."""
         factors = self.recognise(batch)
-        drawn = self.marginal.draw(batch)
-        atoms = factors if drawn is batch else self.recognise(drawn)
-        # A sample of atoms needs every site's own beside it, which draws from a continuous p₀ are not.
-        step = self.training and drawn is batch
-        collected = self._collected(atoms, self.references(batch.sites), batch.weights, step)
-        mixtures = {name: self.expected_log_mixture.summarise(each) for name, each in collected.items()}
+        references = self.references(self._everyones(batch.sites, communicator))
+        collected = self._collected(batch, factors, references)
+        mixtures = {
+            name: self.expected_log_mixture.summarise(each).together(communicator) for name, each in collected.items()
+        }
         parts = (self.e_step, self.expected_log_mixture)
         return self._inferred(
             batch, factors, mixtures, parts, self.rows.take(batch.index), batch.weights, n_observations
         )
+
+    def _collected(self, batch: Batch, factors: Factors, references: Mapping[str, Tensor]) -> dict[str, AtomMixture]:
+        """The atoms of a step."""
+        drawn = self.marginal.draw(batch)
+        if drawn is not batch:
+            # A sample of atoms needs every site's own beside it, which draws from a continuous p₀ are not.
+            return self._over(self.recognise(drawn), batch.weights, references)
+        if not self.training:
+            return self._over(factors, batch.weights, references)
+        bank = cast("AtomBank | None", self.rows.bank)
+        lent = self.lender.lent(batch, self.recognise, bank)
+        if bank is not None:
+            bank.remember(batch, factors)
+        atoms, weights = factors, batch.weights
+        if lent is not None:
+            keep = not self.atoms.shared
+            atoms = {name: joined_atoms(factor, lent[0][name], keep) for name, factor in factors.items()}
+            weights = torch.cat([weights, lent[1].to(weights.dtype)])
+        return {
+            name: self.atoms.for_a_step(recogniser.family, references[name], atoms[name], weights, factors[name])
+            for name, recogniser in self.recognisers()
+        }
+
+    def _over(
+        self, factors: Factors, weights: Float[Tensor, "N"], references: Mapping[str, Tensor]
+    ) -> dict[str, AtomMixture]:
+        """Mixtures of all these."""
+        return {
+            name: self.atoms.collect(recogniser.family, references[name], factors[name], weights)
+            for name, recogniser in self.recognisers()
+        }
+
+    def _everyones(self, sites: Sites, communicator: Communicator) -> Sites:
+        """What references depend on: the batch's sites in all processes, where all share one reference."""
+        if not self.atoms.shared or communicator.size == 1:
+            return sites
+        u = None if sites.u is None else communicator.gathered(sites.u)
+        times, exists = communicator.gathered(sites.times), communicator.gathered(sites.exists.to(torch.uint8))
+        return Sites(times, exists.bool(), u)
 
     def _inferred(
         self,
@@ -264,7 +306,7 @@ class RPM(nn.Module):
         usable = torch.as_tensor(observations.usable(), device=self.device)
         if self.atoms.shared:
             everywhere = everywhere.take(usable)
-        atoms = self._collected(joint, self.references(everywhere), weights)
+        atoms = self._over(joint, weights, self.references(everywhere))
         self.fitted = FittedMixtures(atoms, float(weights[usable].sum()))
 
     def infer(

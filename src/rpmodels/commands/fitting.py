@@ -18,6 +18,7 @@ from rpmodels.commands.reading import Data, Reading, read_files
 from rpmodels.errors import RPModelsWarning
 from rpmodels.estimators import RPMEstimator
 from rpmodels.free_energy import Score
+from rpmodels.learning.distributed import communicator
 from rpmodels.observations import FactorSpec
 from rpmodels.report import model_page
 from rpmodels.versions import versions
@@ -34,6 +35,7 @@ def fit_files(
     states: int | None = None,
     settings: Sequence[str] = (),
     seed: int = 0,
+    checkpoint: Path | None = None,
     force: bool = False,
 ) -> RPMEstimator:
     """Fit a model to files and write everything about it into the folder `out`; returns the fitted estimator."""
@@ -46,9 +48,11 @@ def fit_files(
     with noted() as notes:
         data = read_files(paths, kind, reading)
         X = data.for_model(kind)
+        if communicator().rank > 0:  # the first process of a group writes for all of them
+            return estimator.fit(X, checkpoint=checkpoint, **data.options(kind))
         with claimed(out, force, paths):
             began = time.perf_counter()
-            estimator.fit(X, **data.options(kind))
+            estimator.fit(X, checkpoint=checkpoint, **data.options(kind))
             seconds = time.perf_counter() - began
             record = {"command": command, **_record(estimator, data), "seconds": seconds, "warnings": notes}
             replace_files(out, _writers(estimator, kind, data, {**record, "versions": versions()}))

@@ -156,3 +156,11 @@ def needs_a_table(got: str) -> BuildError:
 def not_fitted(what: str) -> NotFittedError:
     """Used before fit."""
     return NotFittedError(f"{what} is not fitted yet: call fit(X) (or rp.train) first.")
+
+
+def lent_beside_drawn(lender: str, marginal: str) -> BuildError:
+    """Atoms that are drawn from a density cannot be lent."""
+    return BuildError(
+        f"{lender} lends the atoms of observations, but {marginal} draws its atoms from a density: expected one of the "
+        "two. Use OwnAtoms, or the empirical p₀."
+    )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rpmodels.errors.kinds import FileError, NumericalError, RPModelsWarning
+from rpmodels.errors.kinds import FileError, NumericalError, RPModelsWarning, RunError
 
 
 def not_positive_definite(what: str, failed: int, of: int, added: float) -> NumericalError:
@@ -101,4 +101,20 @@ def interrupted(step: int, longest: int) -> RPModelsWarning:
     return RPModelsWarning(
         f"Interrupted at step {step} of {longest}: the best state so far is kept. Call fit again with warm_start=True, "
         "or with the same checkpoint folder, to go on."
+    )
+
+
+def lost_process(rank: int, why: object) -> RunError:
+    """Another process of the group is gone, or silent."""
+    return RunError(
+        f"Process {rank} lost the others of its group ({why}). The last checkpoint is whole: start the job again with "
+        "the same checkpoint folder, with as many processes as there are now, and it goes on from there."
+    )
+
+
+def failed_together(rank: int, why: object) -> RunError:
+    """A numerical failure in one process of several."""
+    return RunError(
+        f"The computation failed in process {rank} of a group ({why}) and all processes must stop with it. The last "
+        "checkpoint is whole. Use a smaller learning_rate or dtype='float64', or train with one process."
     )

@@ -23,6 +23,7 @@ from rpmodels.learning import AsGiven, Attempt, Move, Run, Start, Training, best
 from rpmodels.learning.batches import Divided, divide
 from rpmodels.learning.checkpoints import Checkpoints, open_checkpoints
 from rpmodels.learning.consumers import HistoryTable
+from rpmodels.learning.distributed import communicator
 from rpmodels.mixtures import AtomPolicy, ExpectedLogMixture, Kind
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, adapters, read
@@ -200,7 +201,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         checks.integer("retries", self.retries, 0)
         pieces = self._pieces(observations)
         training = self._training(pieces)
-        seeds = spawn(self.random_state, 3)
+        seeds = communicator().first_does(lambda: spawn(self.random_state, 3))
         checkpoints = None
         if checkpoint is not None:
             checkpoints, seeds = open_checkpoints(checkpoint, checkpoint_every, fingerprint(self, observations), seeds)

@@ -13,6 +13,7 @@ from tqdm.auto import tqdm
 
 from rpmodels import checks, errors
 from rpmodels.experiments.experiment import Experiment, Outcome, Row
+from rpmodels.learning.distributed import communicator
 from rpmodels.learning.parallel import parallel_each
 from rpmodels.persistence import write_json, write_text
 from rpmodels.versions import versions
@@ -40,11 +41,15 @@ def run_experiment(
     checks.integer("--jobs", jobs, 1)
     rows = _chosen(experiment.rows(settings), methods)
     folder = out or Path("results") / f"{experiment.name}-{preset}"
-    _claim(folder, experiment, preset, settings, force)
-    tasks = [(row, seed) for seed in range(count) for row in rows if not _file(folder, row, seed).exists()]
+    group = communicator()  # its first process reads and writes for all of them
+    group.first_does(lambda: _claim(folder, experiment, preset, settings, force))
+    every = [(row, seed) for seed in range(count) for row in rows]
+    tasks = group.first_does(lambda: [task for task in every if not _file(folder, *task).exists()])
     finished = parallel_each(_run_one, tasks, jobs, experiment, settings, folder)
-    for done in tqdm(finished, total=len(tasks), desc=experiment.name, disable=not tasks):
+    for done in tqdm(finished, total=len(tasks), desc=experiment.name, disable=not tasks or group.rank > 0):
         tqdm.write(done)
+    if group.rank > 0:
+        return folder
     outcomes = {row: [_read(_file(folder, row, seed)) for seed in range(count)] for row in rows}
     metrics = _metrics(experiment, preset, settings, outcomes)
     write_json(folder / "metrics.json", metrics)
@@ -105,6 +110,8 @@ def _run_one(task: Task, experiment: Experiment, settings: Any, folder: Path) ->
     started = time.perf_counter()
     outcome = experiment.run(row, settings, seed)
     metrics = {**outcome.metrics, "seconds": time.perf_counter() - started}
+    if communicator().rank > 0:
+        return ""
     write_json(_file(folder, row, seed), {"metrics": metrics, "extras": _finite(outcome.extras)})
     shown = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     return f"{row.slug} seed {seed}: {shown}"

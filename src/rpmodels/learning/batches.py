@@ -46,6 +46,12 @@ class Minibatches:
         return int(self._random.integers(2**31 - 1))
 
 
+def others(n: int, index: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
+    """So many observations that are not among these, or all there are."""
+    rest = np.setdiff1d(np.arange(n), index)
+    return np.asarray(np.random.default_rng(seed).permutation(rest)[:count])
+
+
 @dataclass(frozen=True)
 class Divided:
     """The observations of a fit: all of them, those to learn from, and those held out to stop by."""

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from rpmodels import checks, errors
+from rpmodels.learning.distributed import communicator
 from rpmodels.learning.loop import State
 from rpmodels.learning.train import Run
 from rpmodels.persistence import load_state, save_state, write_json
@@ -39,11 +40,13 @@ class Checkpoints:
     def load(self, key: str) -> dict[str, Any] | None:
         """What was last saved under this key; None when nothing was."""
         path = self._path(key)
-        return dict(load_state(path)) if path.exists() else None
+        return communicator().first_does(lambda: dict(load_state(path)) if path.exists() else None)
 
     def save(self, key: str, state: Mapping[str, Any]) -> bool:
         """Write, or say aloud why not: a full disk ends no fit, and the last file stays whole."""
         path = self._path(key)
+        if communicator().rank > 0:
+            return True  # all processes have the same to save, and the first saves it
         try:
             save_state(path, state)
         except OSError as failure:
@@ -86,6 +89,12 @@ def open_checkpoints(
 
     `about` tells one fit from another: {what: plain value}. A folder of another fit is refused.
     """
+    return communicator().first_does(lambda: _opened(folder, every, about, seeds))
+
+
+def _opened(
+    folder: str | Path, every: float, about: Mapping[str, Any], seeds: list[int]
+) -> tuple[Checkpoints, list[int]]:
     every = checks.number("checkpoint_every", every, least=0.0)
     place = Path(folder)
     manifest = place / MANIFEST

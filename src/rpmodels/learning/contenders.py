@@ -9,6 +9,7 @@ from typing import Any, Generic
 from rpmodels import errors
 from rpmodels.learning.batches import Divided
 from rpmodels.learning.checkpoints import Checkpoints, Saving
+from rpmodels.learning.distributed import communicator
 from rpmodels.learning.starts import Start
 from rpmodels.learning.train import MakeObjective, Run, Training
 from rpmodels.learning.trainable import Model
@@ -102,6 +103,7 @@ def enter(
     saved = None if checkpoints is None else checkpoints.load(attempt.key)
     if saved is None:
         start(own, data.training, attempt.seed)
+        communicator().same(own.state_dict())
     contender = Contender(start, attempt, Run.start(own, data, training, attempt.seed, make_objective), checkpoints)
     if saved is not None:
         contender.restore(saved)

@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from rpmodels.carriers import Batch
+from rpmodels.communicator import ALONE, Communicator
 from rpmodels.seeding import seeded
 
 GOAL = "free_energy"
@@ -25,6 +26,11 @@ GOAL = "free_energy"
 
 class Objective(ABC):
     """What is trained."""
+
+    communicator: Communicator = ALONE
+    """Whom it shares its batches with. Then its terms are this process's part of their sums."""
+    shares: bool = False
+    """Whether it can: one that cannot is given whole batches, the same in all processes."""
 
     @abstractmethod
     def __call__(self, batch: Batch) -> Mapping[str, Tensor]:
@@ -62,6 +68,7 @@ def steps(
 ) -> Iterator[State]:
     """Gradient steps for as long as the caller asks, one per (batch, seed)."""
     parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    others = objective.communicator
     limit = float("inf") if max_gradient_norm is None else max_gradient_norm
     # Optimisers that search along a line (LBFGS) must evaluate the objective themselves.
     searches = inspect.signature(type(optimiser).step).parameters["closure"].default is inspect.Parameter.empty
@@ -69,18 +76,19 @@ def steps(
 
         def forward_backward(batch: Batch = batch, seed: int = seed) -> tuple[Mapping[str, Tensor], Tensor]:
             optimiser.zero_grad(set_to_none=True)
-            with seeded(seed):
+            with seeded(seed + others.rank):  # dropout of its own in every process
                 terms = objective(batch)
                 (-terms[GOAL]).backward()  # type: ignore[no-untyped-call]
+            others.sum_gradients(parameters)
             return terms, torch.nn.utils.clip_grad_norm_(parameters, limit)
 
         terms, norm = forward_backward()
-        values = dict(zip(terms, torch.stack([*terms.values()]).tolist(), strict=True))
+        values = dict(zip(terms, others.summed(torch.stack([*terms.values()])).tolist(), strict=True))
         finite = math.isfinite(float(norm)) and math.isfinite(values[GOAL])
         rate = float(optimiser.param_groups[0]["lr"])
         if finite:
             if searches:
-                optimiser.step(lambda: float(-forward_backward()[0][GOAL].detach()))
+                optimiser.step(lambda: float(-others.summed(forward_backward()[0][GOAL].detach())))
             else:
                 optimiser.step()
             objective.after_step()

@@ -12,6 +12,8 @@ import torch
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 
+from rpmodels.learning.distributed import communicator
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -25,7 +27,9 @@ def parallel_map(
     process are many times slower than one, hence one thread each; alone, a process keeps its threads.
     """
     # Threads would share torch's global generators, and so their random numbers.
-    if effective_n_jobs(n_jobs) == 1 or getattr(get_active_backend()[0], "uses_threads", False):
+    # The processes of a group must do everything together, so none of them has workers of its own.
+    threads = getattr(get_active_backend()[0], "uses_threads", False)
+    if effective_n_jobs(n_jobs) == 1 or threads or communicator().size > 1:
         yield from (function(item, *shared) for item in items)
         return
     yield from Parallel(n_jobs=n_jobs)(delayed(_in_worker)(function, item, *shared) for item in items)
@@ -35,7 +39,7 @@ def parallel_each(
     function: Callable[..., Result], items: Iterable[Item], n_jobs: int | None, *shared: Any
 ) -> Iterator[Result]:
     """The same results as they come, in any order: for long jobs on one machine that should be seen to progress."""
-    if effective_n_jobs(n_jobs) == 1:
+    if effective_n_jobs(n_jobs) == 1 or communicator().size > 1:
         yield from (function(item, *shared) for item in items)
         return
     jobs = (delayed(_in_worker)(function, item, *shared) for item in items)

@@ -12,6 +12,7 @@ from rpmodels.learning.batches import Divided
 from rpmodels.learning.checkpoints import Checkpoints
 from rpmodels.learning.consumers import Progress
 from rpmodels.learning.contenders import Attempt, Contender, enter
+from rpmodels.learning.distributed import communicator
 from rpmodels.learning.loop import Consumer
 from rpmodels.learning.moves import Move
 from rpmodels.learning.parallel import parallel_map
@@ -199,6 +200,8 @@ def _rival(
         rival.restore(saved)
         return rival
     proposed = move(rival.run.model, observations, rival.attempt.seed, failures)
+    proposed = communicator().first_does(lambda: proposed)
+    communicator().same(rival.run.model.state_dict())
     if kept is not None and not (rival.save() if proposed else kept.save(rival.attempt.key, {"run": None})):
         # Without this file a later one of the champion would be worth nothing.
         champion.checkpoints = rival.checkpoints = None

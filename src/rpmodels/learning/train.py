@@ -3,7 +3,7 @@
 import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, runtime_checkable
 
 import torch
@@ -13,9 +13,11 @@ from torch.optim.lr_scheduler import LRScheduler, MultiStepLR
 
 from rpmodels import checks, errors
 from rpmodels.carriers import Batch
+from rpmodels.communicator import Communicator
 from rpmodels.learning.alternation import Alternation
-from rpmodels.learning.batches import Divided, Minibatches, divide
+from rpmodels.learning.batches import Divided, Minibatches, divide, others
 from rpmodels.learning.consumers import History, Plateau, Progress
+from rpmodels.learning.distributed import communicator
 from rpmodels.learning.held_out import HeldOut
 from rpmodels.learning.loop import Consumer, Objective, State, steps
 from rpmodels.learning.rescue import Rescue
@@ -107,23 +109,32 @@ class Saver(Protocol):
 class RPMObjective(Objective):
     """The free energy of a batch, and the prior's closed-form update after the step."""
 
+    shares = True
+
     def __init__(self, model: RPM, n_observations: float) -> None:
         self._model = model
         self._n = n_observations
         self._last: Inferred | None = None
 
     def __call__(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Named terms, weighted means over the batch."""
-        self._last = self._model.evaluate(batch, self._n)
-        return self._last.energy.means(batch.weights)
+        """Named terms, weighted means over the batch (in several processes, this one's part of them)."""
+        try:
+            self._last = self._model.evaluate(batch, self._n, self.communicator)
+        except errors.NumericalError as failure:
+            if self.communicator.size > 1:
+                raise errors.failed_together(self.communicator.rank, failure) from failure
+            raise
+        return self._last.energy.means(batch.weights, self.communicator.summed(batch.weights.sum()))
 
     @torch.no_grad()
     def after_step(self) -> None:
         """prior.update from the posterior of this step."""
-        if self._last is not None:
-            weights = self._last.batch.weights
-            self._model.prior.update(self._last.posterior, weights, min(1.0, float(weights.sum()) / self._n))
-            self._last = None
+        if self._last is None:
+            return
+        prior, weights, everyones = self._model.prior, self._last.batch.weights, self.communicator.summed
+        sums = {name: everyones(each) for name, each in prior.sums(self._last.posterior, weights).items()}
+        prior.update(sums, min(1.0, float(everyones(weights.sum())) / self._n))
+        self._last = None
 
 
 MakeObjective = Callable[[Any, float], Objective]
@@ -161,17 +172,27 @@ class Run(Generic[Model]):
         batches = Minibatches(len(data.training), training.batch_size, seed)
         return Run(model, make_objective, training, batches, optimiser, training.make_scheduler(optimiser))
 
-    def _feed(self, observations: Observations, until: int) -> Iterator[tuple[Batch, int]]:
-        batch = None
+    def _feed(self, observations: Observations, until: int, communicator: Communicator) -> Iterator[tuple[Batch, int]]:
+        model, batch = self.model, None
+        lender = getattr(model, "lender", None)
         while self.step < until:
             if batch is None or self.batches.per_epoch > 1:  # all the data are the same batch every time
-                batch = observations.batch(self.batches.next(), self.model.dtype, self.model.device)
-            yield batch, self.batches.step_seed()
+                index = self.batches.next()
+                mine = communicator.share(index)
+                batch = observations.batch(mine, model.dtype, model.device, observations.longest(index))
+            seed = self.batches.step_seed()
+            if lender is not None and lender.beside and self.batches.per_epoch > 1:
+                index = others(len(observations), mine, lender.beside, seed + communicator.rank)
+                beside = observations.batch(index, model.dtype, model.device, batch.sites.exists.shape[1])
+                batch = replace(batch, beside=beside)
+            yield batch, seed
 
     def advance(self, observations: Observations, until: int, consumers: Sequence[Consumer] = ()) -> None:
         """Train to step `until`, or to the first consumer that asks to stop."""
         self.model.train()
         objective = self.make_objective(self.model, float(observations.weights.sum()))
+        if objective.shares:
+            objective.communicator = communicator()
         rescue = Rescue(self.model, self.optimiser, self.scheduler, self.step, self.rescues)
         every: list[Consumer] = [self.history, rescue, *consumers]
         turns = None
@@ -179,7 +200,7 @@ class Run(Generic[Model]):
             turns = Alternation(self.model, self.training.alternate, self.step)
             every.append(turns)
         limit = self.training.max_gradient_norm
-        feed = self._feed(observations, until)
+        feed = self._feed(observations, until, objective.communicator)
         try:
             for state in steps(objective, feed, self.optimiser, self.scheduler, limit, self.step):
                 self.step, state.model = state.step, self.model
@@ -187,6 +208,7 @@ class Run(Generic[Model]):
                     # Those that save come last, and see what the others did.
                     self.rescues, self.restorable = rescue.rescues, rescue.step == state.step
                     consumer(state)
+                _agree(state, objective.communicator)
                 if state.stop_reason is not None:
                     self.stop_reason = state.stop_reason
                     break
@@ -208,7 +230,8 @@ class Run(Generic[Model]):
                 for each in saving:
                     each.now()
             except KeyboardInterrupt:
-                if not self.history.any_finite:
+                # Processes of a group are interrupted at different steps: none of them can go on.
+                if not self.history.any_finite or communicator().size > 1:
                     raise
                 self.interrupt()
         if not self.history.any_finite:
@@ -267,6 +290,12 @@ class Run(Generic[Model]):
     def recent(self) -> float:
         """Mean free energy over the last epoch: what restarts are judged by."""
         return self.history.recent(max(10, self.batches.per_epoch))
+
+
+def _agree(state: State, others: Communicator) -> None:
+    """All processes stop when one has a reason to (a clock, a callback of the user's)."""
+    if others.size > 1 and float(others.summed(torch.tensor(float(state.stop_reason is not None)))):
+        state.stop_reason = state.stop_reason or "another process of the group had a reason to stop"
 
 
 def train(

@@ -4,6 +4,7 @@ from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind
 from rpmodels.mixtures.atoms import AtomPolicy, PerSite, Pooled
 from rpmodels.mixtures.exact import Exact
 from rpmodels.mixtures.interior_bound import FreeInteriorBound, InteriorBound, OptimalInteriorBound
+from rpmodels.mixtures.lending import AtomBank, FreshAtoms, Lender, OwnAtoms, RememberedAtoms, joined_atoms
 from rpmodels.mixtures.marginals import Empirical, GaussianMarginal, KernelDensity, Marginal, as_it_is
 from rpmodels.mixtures.mixture import AtomMixture, Mixture, TableMixture
 from rpmodels.mixtures.monte_carlo import MonteCarlo
@@ -11,26 +12,32 @@ from rpmodels.mixtures.quadrature import GaussHermite, SharedGrid, quadrature
 from rpmodels.mixtures.second_order import SecondOrder
 
 __all__ = [
+    "AtomBank",
     "AtomMixture",
     "AtomPolicy",
     "Empirical",
     "Exact",
     "ExpectedLogMixture",
     "FreeInteriorBound",
+    "FreshAtoms",
     "GaussHermite",
     "GaussianMarginal",
     "InteriorBound",
     "KernelDensity",
     "Kind",
+    "Lender",
     "Marginal",
     "Mixture",
     "MonteCarlo",
     "OptimalInteriorBound",
+    "OwnAtoms",
     "PerSite",
     "Pooled",
+    "RememberedAtoms",
     "SecondOrder",
     "SharedGrid",
     "TableMixture",
     "as_it_is",
+    "joined_atoms",
     "quadrature",
 ]

@@ -37,8 +37,9 @@ class AtomPolicy(ABC):
         reference: Float[Tensor, "#S D"],
         factor: Factor,
         weights: Float[Tensor, "N"],
+        own: Factor,
     ) -> AtomMixture:
-        """The mixture that a training step sees: all of it, unless a policy draws some."""
+        """The mixture that a training step sees: all of it, unless a policy draws some, and then `own` beside them."""
         return self.collect(family, reference, factor, weights)
 
 
@@ -96,6 +97,7 @@ class Pooled(AtomPolicy):
         reference: Float[Tensor, "#S D"],
         factor: Factor,
         weights: Float[Tensor, "N"],
+        own: Factor,
     ) -> AtomMixture:
         """Some atoms, and each site's own."""
         whole = self.collect(family, reference, factor, weights)
@@ -104,7 +106,7 @@ class Pooled(AtomPolicy):
             return whole
         drawn = real[torch.randperm(len(real))[: self.sample].to(real.device)]
         some = replace(whole, g=whole.g[:, drawn], log_count=whole.log_count[:, drawn])
-        return some.with_own(factor, reference)
+        return some.with_own(own, reference)
 
 
 def _log_count(factor: Factor, weights: Float[Tensor, "N"]) -> Float[Tensor, "N T"]:

@@ -55,10 +55,16 @@ class Observations:
         """T, the length of the longest observation."""
         return int(self.exists.shape[1])
 
-    def batch(self, index: NDArray[np.int64], dtype: torch.dtype, device: torch.device) -> Batch:
-        """These observations as tensors, cut to the longest among them."""
+    def longest(self, index: NDArray[np.int64]) -> int:
+        """Sites of the longest of these."""
+        return max(1, int(np.flatnonzero(self.exists[index].any(axis=0)).max(initial=0)) + 1)
+
+    def batch(
+        self, index: NDArray[np.int64], dtype: torch.dtype, device: torch.device, sites: int | None = None
+    ) -> Batch:
+        """These observations as tensors, cut to the longest among them, or to so many sites."""
         exists = self.exists[index]
-        sites = max(1, int(np.flatnonzero(exists.any(axis=0)).max(initial=0)) + 1)
+        sites = self.longest(index) if sites is None else sites
 
         def tensor(array: NDArray[Any], kind: torch.dtype | None = None) -> torch.Tensor:
             return torch.as_tensor(np.ascontiguousarray(array), dtype=kind).to(device)

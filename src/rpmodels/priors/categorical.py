@@ -1,5 +1,7 @@
 """One discrete latent per site: p(z = k) = π_k. Conditioning is a softmax (peer supervision, A14)."""
 
+from collections.abc import Mapping
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -79,11 +81,15 @@ class CategoricalPrior(Prior):
         """States by their (mean) probabilities."""
         return self.family.sample(self.probabilities.log().expand(*sites.exists.shape, -1), generator)
 
-    def update(self, posterior: Posterior, weights: Float[Tensor, "N"], fraction: float) -> None:
-        """π from the expected counts Σ_n w_n Σ_t q_nt(k) over sites that exist."""
+    def sums(self, posterior: Posterior, weights: Float[Tensor, "N"]) -> dict[str, Tensor]:
+        """Expected counts Σ_n w_n Σ_t q_nt(k) over sites that exist."""
         assert isinstance(posterior, IndependentSites)
         counted = weights[:, None] * posterior.sites.exists
-        self.simplex.update(torch.einsum("nt,ntk->k", counted, posterior.mu)[None], fraction)
+        return {"states": torch.einsum("nt,ntk->k", counted, posterior.mu)[None]}
+
+    def update(self, sums: Mapping[str, Tensor], fraction: float) -> None:
+        """π from the expected counts."""
+        self.simplex.update(sums["states"], fraction)
 
     def parameter_kl(self) -> Float[Tensor, ""]:
         """KL(q(π)‖p(π))."""

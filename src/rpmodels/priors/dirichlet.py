@@ -1,7 +1,7 @@
 """A mixture of its own for every observation: ω_n ~ Dirichlet(α), z_t | ω_n ~ Categorical(ω_n) (RP-LDA, A15–A18)."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -130,10 +130,14 @@ class DirichletPrior(Prior):
         nothing = torch.zeros_like(sites.exists, dtype=torch.int64)
         return _from_urn(self.alpha.expand(len(nothing), -1), nothing, everywhere, generator)
 
-    def update(self, posterior: Posterior, weights: Float[Tensor, "N"], fraction: float) -> None:
-        """α from Σ_n w_n ⟨log ω_n⟩."""
+    def sums(self, posterior: Posterior, weights: Float[Tensor, "N"]) -> dict[str, Tensor]:
+        """Σ_n w_n ⟨log ω_n⟩ and Σ_n w_n."""
         assert isinstance(posterior, DirichletPosterior)
-        self.concentration.update(weights @ posterior.log_proportions, weights.sum(), fraction)
+        return {"log_omega": weights @ posterior.log_proportions, "count": weights.sum()}
+
+    def update(self, sums: Mapping[str, Tensor], fraction: float) -> None:
+        """α from these."""
+        self.concentration.update(sums["log_omega"], sums["count"], fraction)
 
     def parameter_kl(self) -> Float[Tensor, ""]:
         """Zero: ω belongs to the observations, and α is a point estimate."""

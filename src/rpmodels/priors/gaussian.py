@@ -58,9 +58,6 @@ class GaussianPrior(Prior):
         eta = self.family.to_valid(self.raw).expand(*sites.exists.shape, -1)
         return cast(Continuous, self.family).sample(eta, generator)
 
-    def update(self, posterior: Posterior, weights: Float[Tensor, "N"], fraction: float) -> None:
-        """Learned by gradient."""
-
     def parameter_kl(self) -> Float[Tensor, ""]:
         """Point estimates."""
         return self.raw.new_zeros(())

@@ -262,9 +262,6 @@ class GaussianProcessPrior(Prior, HasInducing):
         eye = torch.eye(size, dtype=zero.dtype, device=zero.device).expand(count, groups, -1, -1)
         return self.from_state(InducingState(zero, eye, zero[..., 0]), sites).sample(generator)
 
-    def update(self, posterior: Posterior, weights: Float[Tensor, "N"], fraction: float) -> None:
-        """Hyper-parameters are learned by gradient."""
-
     def parameter_kl(self) -> Float[Tensor, ""]:
         """Point estimates."""
         return self.tau.new_zeros(())

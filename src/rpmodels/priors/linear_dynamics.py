@@ -34,7 +34,7 @@ from rpmodels.priors.kalman import (
     stacked,
     updated,
 )
-from rpmodels.priors.prior import Posterior, Prior
+from rpmodels.priors.prior import Prior
 
 LARGEST = 100.0
 """Of V, per latent: a memory of 0.99995 a step. What lasts longer is a constant, and would cost the smoother digits."""
@@ -199,9 +199,6 @@ class LinearDynamicsPrior(Prior):
         increments = torch.cat([noise[:, :1], noise[:, 1:] @ root.mT], 1)
         pushes = self._pushes(sites)
         return accumulated(transition.A, increments if pushes is None else increments + pushes).to(self.raw.dtype)
-
-    def update(self, posterior: Posterior, weights: Float[Tensor, "N"], fraction: float) -> None:
-        """Learned by gradient."""
 
     def parameter_kl(self) -> Float[Tensor, ""]:
         """Point estimates."""

@@ -1,6 +1,7 @@
 """Discrete latents along time: p(z_1) = π, p(z_{t+1} = j | z_t = i) = A_ij. Conditioning is forward–backward."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -143,15 +144,22 @@ class MarkovChainPrior(Prior):
             z.append(self.family.sample(log_steps[z[-1]], generator))
         return torch.stack(z, 1)
 
-    def update(self, posterior: Posterior, weights: Float[Tensor, "N"], fraction: float) -> None:
-        """π from the first sites, A from the expected numbers of transitions."""
+    def sums(self, posterior: Posterior, weights: Float[Tensor, "N"]) -> dict[str, Tensor]:
+        """Expected counts of first states and, where there is more than one site, of transitions."""
         assert isinstance(posterior, MarkovChainPosterior)
         exists = posterior.sites.exists
         first = weights * exists[:, 0]
-        self.initial.update(torch.einsum("n,nk->k", first, posterior.mu[:, 0])[None], fraction)
+        sums = {"initial": torch.einsum("n,nk->k", first, posterior.mu[:, 0])[None]}
         if exists.shape[1] > 1:
             counted = weights[:, None] * exists[:, 1:]
-            self.transition.update(torch.einsum("nt,ntij->ij", counted, posterior.pairwise), fraction)
+            sums["transitions"] = torch.einsum("nt,ntij->ij", counted, posterior.pairwise)
+        return sums
+
+    def update(self, sums: Mapping[str, Tensor], fraction: float) -> None:
+        """π from the first sites, A from the expected numbers of transitions."""
+        self.initial.update(sums["initial"], fraction)
+        if "transitions" in sums:
+            self.transition.update(sums["transitions"], fraction)
 
     def parameter_kl(self) -> Float[Tensor, ""]:
         """KL(q(π, A)‖p(π, A))."""

@@ -1,6 +1,7 @@
 """The contract of a prior: absorb per-site potentials, give back the posterior they imply."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -65,9 +66,12 @@ class Prior(nn.Module, ABC):
     def sample(self, sites: Sites, generator: torch.Generator) -> Shaped[Tensor, "N T *z"]:
         """Draws of Z; under variational Bayes, with the mean of the parameters."""
 
-    @abstractmethod
-    def update(self, posterior: Posterior, weights: Float[Tensor, "N"], fraction: float) -> None:
-        """The closed-form part of the M-step, from a batch that is this fraction of the data."""
+    def sums(self, posterior: Posterior, weights: Float[Tensor, "N"]) -> dict[str, Tensor]:
+        """What the closed-form part of the M-step needs, summed over observations: none when all is by gradient."""
+        return {}
+
+    def update(self, sums: Mapping[str, Tensor], fraction: float) -> None:
+        """The closed-form part of the M-step, from the sums of a batch that is this fraction of the data."""
 
     @abstractmethod
     def parameter_kl(self) -> Float[Tensor, ""]:

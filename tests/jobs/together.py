@@ -1,0 +1,140 @@
+"""Fits by groups of processes, for test_distributed.py: `python together.py FOLDER`.
+
+The library is imported once and the processes are forked from there, before any of them has computed anything.
+"""
+
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import rpmodels as rp
+from rpmodels import errors
+from rpmodels.learning.distributed import process_group
+
+
+def pairs():
+    random = np.random.default_rng(0)
+    z = random.integers(3, size=101)
+    x = {name: np.eye(3)[z] @ random.normal(size=(3, 4)) + 0.3 * random.normal(size=(101, 4)) for name in "ab"}
+    x["b"][::5] = np.nan  # one factor is missing now and then
+    return x
+
+
+def hardly_there():
+    x = pairs()
+    x["c"] = np.full((101, 2), np.nan)
+    x["c"][:6] = x["a"][:6, :2]  # so that shares of many batches have nothing of it
+    return x
+
+
+def trials(unequal):
+    random = np.random.default_rng(1)
+    lengths = random.integers(6, 12, size=21) if unequal else np.full(21, 9)
+    return [
+        np.sin(np.arange(n)[:, None] / 2 + random.uniform(0, 6)) @ random.normal(size=(1, 3))
+        + 0.1 * random.normal(size=(n, 3))
+        for n in lengths
+    ]
+
+
+COMMON = {"dropout": 0.0, "input_dropout": 0.0, "dtype": "float64", "random_state": 0, "max_iter": 40}
+CASES = {
+    "discrete": (rp.RPCategorical(3, batch_size=25, n_init=2, **COMMON), pairs),
+    "continuous": (rp.RPFA(2, batch_size=25, n_init=1, **COMMON), pairs),
+    "nearly absent": (rp.RPFA(2, batch_size=11, n_init=1, **COMMON), hardly_there),
+    "per time": (rp.RPGPFA(1, batch_size=8, n_init=1, **COMMON), lambda: trials(False)),
+    "unequal": (rp.RPGPFA(1, batch_size=8, n_init=1, **COMMON), lambda: trials(True)),
+    "chain": (rp.RPHMM(2, batch_size=8, n_init=2, **COMMON), lambda: trials(True)),
+    "dynamics": (rp.RPLDS(2, batch_size=8, n_init=1, **COMMON), lambda: trials(True)),
+    "unseeded": (rp.RPCategorical(3, n_init=1, **{**COMMON, "random_state": None, "max_iter": 5}), pairs),
+}
+
+
+def told(model):
+    return {"free_energy": list(model.history_["free_energy"]), "score": float(model.score_), "n": model.n_iter_}
+
+
+def every_case(group):
+    return {name: told(estimator.fit(data())) for name, (estimator, data) in CASES.items()}
+
+
+def checkpointed(group, folder, callback=None):
+    estimator, data = CASES["discrete"]
+    return told(estimator.set_params(callbacks=callback and [callback]).fit(data(), checkpoint=folder, checkpoint_every=0))
+
+
+def dying(group, folder):
+    def die(state):
+        if group.rank == 1 and state.step == 36:
+            os._exit(9)
+
+    try:
+        return checkpointed(group, folder, die)
+    except errors.RunError as failure:
+        return str(failure)
+
+
+def refused(group, folder):
+    """The folder of another fit: what the first process finds out, all say."""
+    try:
+        rp.RPCategorical(3, n_init=1, **{**COMMON, "max_iter": 7}).fit(pairs(), checkpoint=folder)
+    except errors.FileError as failure:
+        return str(failure)
+
+
+def stopping(group, folder):
+    """A callback that stops in one process alone."""
+
+    def stop(state):
+        if group.rank == 1 and state.step == 3:
+            state.stop_reason = "enough"
+
+    model = rp.RPFA(2, batch_size=25, n_init=1, callbacks=[stop], **COMMON).fit(pairs())
+    return {**told(model), "reason": model.stop_reason_}
+
+
+def forked(job, size, out, store, *arguments):
+    """The job in `size` processes; what each returns goes to OUT.rank."""
+    children = []
+    for rank in range(size):
+        child = os.fork()
+        if child == 0:
+            torch.set_num_threads(1)
+            os.environ |= {
+                "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank),
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store),
+            }  # fmt: skip
+            try:
+                with process_group(timeout=60) as group:
+                    result = job(group, *arguments)
+                Path(f"{out}.{rank}").write_text(json.dumps(result), encoding="utf-8")
+                os._exit(0)
+            except BaseException:  # noqa: BLE001 - a child must never go on with the parent's work
+                traceback.print_exc()
+                os._exit(1)
+        children.append(child)
+    return children
+
+
+def main(folder, port):
+    folder, port = Path(folder), int(port)
+    first = forked(every_case, 1, folder / "alone", port)
+    first += forked(every_case, 2, folder / "pair", port)
+    for child in first:
+        os.waitpid(child, 0)
+    kept = str(folder / "kept")
+    for name, job, size in (
+        ("dying", dying, 2), ("resumed", checkpointed, 1), ("refused", refused, 2), ("stopping", stopping, 2),
+    ):  # fmt: skip
+        port += 1
+        for child in forked(job, size, folder / name, port, kept):
+            os.waitpid(child, 0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
