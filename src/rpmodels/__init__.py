@@ -20,7 +20,7 @@ from rpmodels import (
     recognition,
 )
 from rpmodels.errors import RPModelsError, RPModelsWarning
-from rpmodels.estimators import RPFA, RPGPFA, RPHMM, RPLDA, RPLDS, RPCategorical, load
+from rpmodels.estimators import RPFA, RPGPFA, RPHMM, RPLDA, RPLDS, Engine, RPCategorical, load
 from rpmodels.learning import TimeLimit, Training, train
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, adapters, read
@@ -33,6 +33,7 @@ __all__ = [
     "RPLDA",
     "RPLDS",
     "RPM",
+    "Engine",
     "Observations",
     "RPCategorical",
     "RPModelsError",

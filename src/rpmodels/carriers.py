@@ -69,6 +69,22 @@ class Batch:
         """Number of observations."""
         return int(self.index.shape[0])
 
+    def to(self, device: torch.device) -> "Batch":
+        """The same on another device. (MPS has no double: times are what they can be.)"""
+        if device.type == "cpu":
+            return self
+        sites = self.sites
+        times = sites.times.float() if device.type == "mps" else sites.times
+        u = None if sites.u is None else sites.u.to(device)
+        return Batch(
+            self.index.to(device),
+            Sites(times.to(device), sites.exists.to(device), u),
+            self.weights.to(device),
+            {name: each.to(device) for name, each in self.inputs.items()},
+            {name: each.to(device) for name, each in self.present.items()},
+            None if self.beside is None else self.beside.to(device),
+        )
+
 
 def kept_double(move: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     """For `nn.Module._apply`: buffers move with the module but stay in double precision.

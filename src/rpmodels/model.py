@@ -34,7 +34,7 @@ from rpmodels.mixtures import (
 )
 from rpmodels.observations import FactorSpec, Observations
 from rpmodels.priors import Posterior, Prior
-from rpmodels.recognition import Head, RecognitionFactor, RelativeHead, fit_scalings
+from rpmodels.recognition import Computing, Head, Plain, RecognitionFactor, RelativeHead, fit_scalings
 
 INFERENCE_BATCH = 2048
 
@@ -64,6 +64,7 @@ class RPM(nn.Module):
         targets: {name: the latents it speaks of}; all of them by default
         marginal: what stands behind F_j; default the empirical p₀
         lender: whose atoms a training step has beside those of its batch; default nobody's
+        computing: how networks are called: as they are (default), in bfloat16, compiled
         scaling: "auto" or a name of `observations.scaling` for all factors, or {name: …}
         input_dropout: share of input values that are zeroed in training
         dtype: float32 or float64
@@ -86,6 +87,7 @@ class RPM(nn.Module):
         scaling: str | Mapping[str, str] = "auto",
         input_dropout: float = 0.0,
         lender: Lender | None = None,
+        computing: Computing | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
@@ -97,9 +99,6 @@ class RPM(nn.Module):
         self.expected_log_mixture = expected_log_mixture or Exact()
         self.atoms = atoms or PerSite()
         self.marginal = marginal or Empirical()
-        self.lender = lender or OwnAtoms()
-        if not isinstance(self.marginal, Empirical) and not isinstance(self.lender, OwnAtoms):
-            raise errors.lent_beside_drawn(type(self.lender).__name__, type(self.marginal).__name__)
         chosen = head or RelativeHead()
         self.targets = {name: tuple(each) for name, each in (targets or {}).items()}
         for name in self.targets:
@@ -114,6 +113,7 @@ class RPM(nn.Module):
             RecognitionFactor(network, chosen, *views[name], input_dropout) for name, network in factors.items()
         )
         self._scaling = scaling
+        self.equip(lender, computing)
         self.rows = TrialTable()
         self.fitted = FittedMixtures({}, 0.0)
         self.specs: dict[str, FactorSpec] = {}
@@ -122,6 +122,14 @@ class RPM(nn.Module):
         self.to(dtype)
 
     # ---- set-up -----------------------------------------------------------------------------
+
+    def equip(self, lender: Lender | None, computing: Computing | None) -> None:
+        """Choose how steps are computed; None for the defaults."""
+        self.lender = lender or OwnAtoms()
+        if not isinstance(self.marginal, Empirical) and not isinstance(self.lender, OwnAtoms):
+            raise errors.lent_beside_drawn(type(self.lender).__name__, type(self.marginal).__name__)
+        for _, recogniser in self.recognisers():
+            recogniser.computing = computing or Plain()
 
     @property
     def dtype(self) -> torch.dtype:

@@ -65,7 +65,8 @@ def every_case(group):
 
 def checkpointed(group, folder, callback=None):
     estimator, data = CASES["discrete"]
-    return told(estimator.set_params(callbacks=callback and [callback]).fit(data(), checkpoint=folder, checkpoint_every=0))
+    estimator.set_params(callbacks=callback and [callback])
+    return told(estimator.fit(data(), checkpoint=folder, checkpoint_every=0))
 
 
 def dying(group, folder):
@@ -114,7 +115,7 @@ def forked(job, size, out, store, *arguments):
                     result = job(group, *arguments)
                 Path(f"{out}.{rank}").write_text(json.dumps(result), encoding="utf-8")
                 os._exit(0)
-            except BaseException:  # noqa: BLE001 - a child must never go on with the parent's work
+            except BaseException:  # a child must never go on with the parent's work
                 traceback.print_exc()
                 os._exit(1)
         children.append(child)

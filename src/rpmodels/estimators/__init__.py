@@ -3,6 +3,7 @@
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.categorical import RPCategorical
 from rpmodels.estimators.continuous import LatentPosterior
+from rpmodels.estimators.engine import Engine
 from rpmodels.estimators.factor_analysis import RPFA
 from rpmodels.estimators.gaussian_process import RPGPFA
 from rpmodels.estimators.hidden_markov import RPHMM
@@ -18,6 +19,7 @@ __all__ = [
     "RPHMM",
     "RPLDA",
     "RPLDS",
+    "Engine",
     "LatentMarginals",
     "LatentPosterior",
     "RPCategorical",

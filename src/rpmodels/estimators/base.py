@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 
 from rpmodels import checks, errors
 from rpmodels.estimators import choices, files, summary, tables
+from rpmodels.estimators.engine import Engine
 from rpmodels.estimators.fingerprint import fingerprint
 from rpmodels.free_energy import Score
 from rpmodels.learning import AsGiven, Attempt, Move, Run, Start, Training, best_of, device_of, dtype_of
@@ -86,6 +87,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     max_gradient_norm: float | None
     optimiser: Any
     scheduler: Any
+    engine: Mapping[str, Any] | None
 
     def _regularisation(self, observations: Observations) -> choices.Regularisation:
         """What "auto" stands for."""
@@ -106,6 +108,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             settle=self.settle,
             optimiser=self.optimiser,
             scheduler=self.scheduler,
+            workers=Engine.of(self.engine).workers,
         )
 
     def build(self, observations: Observations) -> tuple[RPM, Training]:
@@ -114,8 +117,15 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         No restarts, moves or retries: what `fit` adds to `rp.train(model, observations, training)`.
         """
         with seeded(spawn(self.random_state, 3)[0]):
-            model = self._build(self._pieces(observations))
+            model = self._equipped(self._pieces(observations))
         return model.to(device_of(self.device), dtype_of(self.dtype)), self._training(self._pieces(observations))
+
+    def _equipped(self, observations: Observations) -> RPM:
+        """A fresh model that computes as `engine` says."""
+        engine = Engine.of(self.engine)
+        model = self._build(observations)
+        model.equip(engine.lender(), engine.computing())
+        return model
 
     @abstractmethod
     def _build(self, observations: Observations) -> RPM:
@@ -222,7 +232,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> tuple[Run[RPM], list[Attempt]]:
         warm = self.warm_start and hasattr(self, "model_")
         with seeded(seeds[0]):
-            built = copy.deepcopy(self.model_) if warm else self._build(data.training)
+            built = copy.deepcopy(self.model_) if warm else self._equipped(data.training)
         model = built.to(device_of(self.device), dtype_of(self.dtype))
         model.prepare(data.training, as_before=warm)
         return best_of(

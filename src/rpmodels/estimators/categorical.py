@@ -52,6 +52,7 @@ class RPCategorical(RPMEstimator):
         max_gradient_norm: clip gradients at this norm
         optimiser, scheduler: factories, parameters → torch optimiser and optimiser → torch scheduler
         callbacks: called with the loop's state after every step of the final run
+        engine: how steps are computed when data or networks are large, {…} of `rp.Engine`
 
     Attributes:
         model_: the fitted RPM
@@ -98,6 +99,7 @@ class RPCategorical(RPMEstimator):
         optimiser: Any = None,
         scheduler: Any = None,
         callbacks: Sequence[Any] | None = None,
+        engine: Mapping[str, Any] | None = None,
     ) -> None:
         self._remember(locals())
 

@@ -33,7 +33,7 @@ class RPFA(ContinuousEstimator):
         max_iter, tol, learning_rate, batch_size, n_init, warm_start, n_jobs, random_state: as in `RPCategorical`
         device, dtype, verbose: as in `RPCategorical`
         weight_decay, dropout, input_dropout, validation_fraction, patience: as in `RPCategorical`
-        max_gradient_norm, optimiser, scheduler, callbacks: as in `RPCategorical`
+        max_gradient_norm, optimiser, scheduler, callbacks, engine: as in `RPCategorical`
         retries: how often a collapsed fit (score about 0) is tried again from other starts
         alternate: with a free E-step, train the trials' own parameters and all others by turns of so many steps
 
@@ -82,6 +82,7 @@ class RPFA(ContinuousEstimator):
         optimiser: Any = None,
         scheduler: Any = None,
         callbacks: Sequence[Any] | None = None,
+        engine: Mapping[str, Any] | None = None,
     ) -> None:
         self._remember(locals())
 

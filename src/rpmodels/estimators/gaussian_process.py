@@ -59,7 +59,7 @@ class RPGPFA(ContinuousEstimator):
         n_init: starts, judged early; from the third on every other one starts with long length scales
         warm_start, n_jobs, random_state, device, dtype, verbose: as in `RPCategorical`
         weight_decay, dropout, input_dropout, validation_fraction, patience: as in `RPCategorical`
-        max_gradient_norm, optimiser, scheduler, callbacks: as in `RPCategorical`
+        max_gradient_norm, optimiser, scheduler, callbacks, engine: as in `RPCategorical`
         retries: how often a collapsed fit (score about 0) is tried again from other starts
         alternate: with a free E-step, train the trials' own parameters and all others by turns of so many steps
 
@@ -123,6 +123,7 @@ class RPGPFA(ContinuousEstimator):
         optimiser: Any = None,
         scheduler: Any = None,
         callbacks: Sequence[Any] | None = None,
+        engine: Mapping[str, Any] | None = None,
     ) -> None:
         self._remember(locals())
 

@@ -44,7 +44,7 @@ class RPHMM(RPMEstimator):
         n_init: starts, judged early by free energy; the last is k-means when there are several
         warm_start, n_jobs, random_state, device, dtype, verbose: as in `RPCategorical`
         weight_decay, dropout, input_dropout, validation_fraction, patience: as in `RPCategorical`
-        max_gradient_norm, optimiser, scheduler, callbacks: as in `RPCategorical`
+        max_gradient_norm, optimiser, scheduler, callbacks, engine: as in `RPCategorical`
 
     Attributes:
         transitions_: A, (K, K): row i is where state i goes
@@ -90,6 +90,7 @@ class RPHMM(RPMEstimator):
         optimiser: Any = None,
         scheduler: Any = None,
         callbacks: Sequence[Any] | None = None,
+        engine: Mapping[str, Any] | None = None,
     ) -> None:
         self._remember(locals())
 

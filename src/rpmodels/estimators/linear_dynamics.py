@@ -46,7 +46,7 @@ class RPLDS(ContinuousEstimator):
         max_iter, tol, learning_rate, batch_size, n_init, retries: as in `RPGPFA`
         warm_start, n_jobs, random_state, device, dtype, verbose: as in `RPCategorical`
         weight_decay, dropout, input_dropout, validation_fraction, patience: as in `RPCategorical`
-        max_gradient_norm, optimiser, scheduler, callbacks: as in `RPCategorical`
+        max_gradient_norm, optimiser, scheduler, callbacks, engine: as in `RPCategorical`
         alternate: with a free E-step, train the trials' own parameters and all others by turns of so many steps
 
     Attributes:
@@ -105,6 +105,7 @@ class RPLDS(ContinuousEstimator):
         optimiser: Any = None,
         scheduler: Any = None,
         callbacks: Sequence[Any] | None = None,
+        engine: Mapping[str, Any] | None = None,
     ) -> None:
         self._remember(locals())
 

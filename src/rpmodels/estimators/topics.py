@@ -1,6 +1,6 @@
 """RPLDA: textures of images, topics of texts: every observation a mixture of its own of shared categories."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -58,7 +58,7 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
         n_init: starts, judged early by free energy
         warm_start, n_jobs, random_state, device, dtype, verbose: as in `RPCategorical`
         weight_decay, dropout, input_dropout, validation_fraction, patience: as in `RPCategorical`
-        max_gradient_norm, optimiser, scheduler, callbacks: as in `RPCategorical`
+        max_gradient_norm, optimiser, scheduler, callbacks, engine: as in `RPCategorical`
 
     Attributes:
         alpha_: of the prior, (K,)
@@ -109,6 +109,7 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
         optimiser: Any = None,
         scheduler: Any = None,
         callbacks: Sequence[Any] | None = None,
+        engine: Mapping[str, Any] | None = None,
     ) -> None:
         self._remember(locals())
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rpmodels.families import FiniteSupport
-from rpmodels.learning.teaching import compact_features, k_means, teach
+from rpmodels.learning.teaching import MANY, compact_features, k_means, teach
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 
@@ -44,6 +44,7 @@ class SplitMerge(Move):
         """Propose when the split could gain more than twice what the merger costs."""
         if observations.n_sites != 1:
             return False
+        observations = observations.some(MANY)
         part = _sample(observations, seed)
         terms = _log_terms(model, part)
         weights = torch.as_tensor(part.weights / part.weights.sum(), dtype=terms.whole.dtype, device=terms.whole.device)

@@ -15,7 +15,7 @@ from torch import Tensor
 from rpmodels.carriers import Batch, Factor
 from rpmodels.families import FiniteSupport
 from rpmodels.learning.moves import SAMPLE, Move, Terms, cheapest_merger
-from rpmodels.learning.teaching import k_means, teach
+from rpmodels.learning.teaching import MANY, k_means, teach
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 
@@ -27,6 +27,7 @@ class SplitMergeSites(Move):
 
     def __call__(self, model: RPM, observations: Observations, seed: int, failed: int = 0) -> bool:
         """Propose when the split could gain more than twice what the merger costs."""
+        observations = observations.some(MANY)
         terms = site_terms(model, _some(observations, seed))
         weights = torch.full_like(terms.whole[:, 0], 1.0 / len(terms.whole))
         mass = weights @ torch.softmax(terms.whole, -1)

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Any, cast
 
 from rpmodels.families import FiniteSupport
-from rpmodels.learning.teaching import compact_features, k_means, teach
+from rpmodels.learning.teaching import MANY, compact_features, k_means, teach
 from rpmodels.learning.trainable import Trainable
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -75,6 +75,7 @@ class KMeansStart(Start):
         family = cast(FiniteSupport, model.prior.family)
         with seeded(seed):
             reinitialise(model.recognition)
+        observations = observations.some(MANY)
         features = compact_features(model, observations, seed)
         if len(features) < family.n_states:
             return

@@ -22,6 +22,8 @@ LEARNING_RATE = 1e-3
 BATCH = 500
 """Sites a step of a lesson."""
 LESSON = 300
+MANY = 50_000
+"""Observations that are enough to cluster and to teach by."""
 ENOUGH = 0.3
 """Mean −log f_j of the right state, in nats, at which a lesson ends: three quarters of the belief."""
 
@@ -79,7 +81,7 @@ def features(model: RPM, observations: Observations) -> NDArray[Any]:
         total = np.zeros((1, 1), np.float32)
         count = np.zeros((observations.exists.size, 1), np.float32)
         for name, recogniser in group:
-            values = observations.values[name]
+            values = np.asarray(observations.values[name])
             # A copy: the original may be memory-mapped and read-only.
             rows = torch.tensor(np.array(values.reshape(-1, *values.shape[2:])), device=model.device)
             have = observations.present[name].reshape(-1, 1)
@@ -92,7 +94,7 @@ def features(model: RPM, observations: Observations) -> NDArray[Any]:
 
 
 def _one_hot(observations: Observations, name: str) -> NDArray[Any]:
-    codes = observations.values[name].reshape(-1)
+    codes = np.asarray(observations.values[name]).reshape(-1)
     table = np.zeros((len(codes), len(observations.specs[name].vocabulary or ())), np.float32)
     there = np.flatnonzero(observations.present[name].reshape(-1))
     table[there, codes[there]] = 1.0

@@ -3,7 +3,7 @@
 import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, runtime_checkable
 
 import torch
@@ -15,9 +15,10 @@ from rpmodels import checks, errors
 from rpmodels.carriers import Batch
 from rpmodels.communicator import Communicator
 from rpmodels.learning.alternation import Alternation
-from rpmodels.learning.batches import Divided, Minibatches, divide, others
+from rpmodels.learning.batches import Divided, Minibatches, divide
 from rpmodels.learning.consumers import History, Plateau, Progress
 from rpmodels.learning.distributed import communicator
+from rpmodels.learning.feeding import Feed
 from rpmodels.learning.held_out import HeldOut
 from rpmodels.learning.loop import Consumer, Objective, State, steps
 from rpmodels.learning.rescue import Rescue
@@ -46,6 +47,7 @@ class Training:
         alternate: train the trials' own parameters (of a free E-step) and all others by turns of so many steps;
             None for jointly
         optimiser, scheduler: factories that replace the default AdamW and the drop
+        workers: processes that read batches ahead of time; for data on disk or made on the way
 
     """
 
@@ -61,6 +63,7 @@ class Training:
     alternate: int | None = None
     optimiser: Callable[[Iterable[Any]], Optimizer] | None = None
     scheduler: Callable[[Optimizer], LRScheduler] | None = None
+    workers: int = 0
 
     def __post_init__(self) -> None:
         checks.integer("max_iter", self.max_iter, 1)
@@ -69,6 +72,7 @@ class Training:
             checks.integer("batch_size", self.batch_size, 2)
         checks.number("weight_decay", self.weight_decay, least=0.0)
         checks.integer("patience", self.patience, 1)
+        checks.integer("workers", self.workers, 0)
         if self.alternate is not None:
             checks.integer("alternate", self.alternate, 1)
         checks.number("validation_fraction", self.validation_fraction, least=0.0, below=1.0)
@@ -172,20 +176,12 @@ class Run(Generic[Model]):
         batches = Minibatches(len(data.training), training.batch_size, seed)
         return Run(model, make_objective, training, batches, optimiser, training.make_scheduler(optimiser))
 
-    def _feed(self, observations: Observations, until: int, communicator: Communicator) -> Iterator[tuple[Batch, int]]:
-        model, batch = self.model, None
-        lender = getattr(model, "lender", None)
+    def _feed(self, observations: Observations, until: int, others: Communicator) -> Iterator[tuple[Batch, int]]:
+        beside = self.model.lender.beside if isinstance(self.model, RPM) else 0
+        feed = Feed(observations, others, beside, self.training.workers, self.model.dtype, self.model.device)
+        batches = feed.batches(self.batches)
         while self.step < until:
-            if batch is None or self.batches.per_epoch > 1:  # all the data are the same batch every time
-                index = self.batches.next()
-                mine = communicator.share(index)
-                batch = observations.batch(mine, model.dtype, model.device, observations.longest(index))
-            seed = self.batches.step_seed()
-            if lender is not None and lender.beside and self.batches.per_epoch > 1:
-                index = others(len(observations), mine, lender.beside, seed + communicator.rank)
-                beside = observations.batch(index, model.dtype, model.device, batch.sites.exists.shape[1])
-                batch = replace(batch, beside=beside)
-            yield batch, seed
+            yield next(batches)
 
     def advance(self, observations: Observations, until: int, consumers: Sequence[Consumer] = ()) -> None:
         """Train to step `until`, or to the first consumer that asks to stop."""

@@ -5,6 +5,7 @@ from rpmodels.observations.patches import cut_patches
 from rpmodels.observations.reading import read
 from rpmodels.observations.scaling import NAMES as SCALING_NAMES
 from rpmodels.observations.scaling import Scaling, ScalingName, Unscaled, fit_scaling, suggested_scaling
+from rpmodels.observations.stored import Stored
 from rpmodels.observations.trials import recording_on_one_clock
 from rpmodels.observations.windows import windowed
 
@@ -14,6 +15,7 @@ __all__ = [
     "Observations",
     "Scaling",
     "ScalingName",
+    "Stored",
     "Unscaled",
     "cut_patches",
     "fit_scaling",

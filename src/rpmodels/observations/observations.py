@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 from rpmodels import errors
 from rpmodels.carriers import Batch, Sites
 from rpmodels.observations import series
+from rpmodels.observations.stored import Stored
+
+SAMPLE = 2**18
+"""Rows that are enough to choose a scaling by."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +40,8 @@ class Observations:
     """
 
     specs: Mapping[str, FactorSpec]
-    values: Mapping[str, NDArray[Any]]
-    """(N, T, *event) per factor."""
+    values: Mapping[str, Any]
+    """(N, T, *event) per factor: arrays, or `Stored` ones."""
     present: Mapping[str, NDArray[np.bool_]]
     """(N, T) per factor."""
     times: NDArray[np.float64]
@@ -89,7 +93,10 @@ class Observations:
         """Some of the observations."""
         return Observations(
             self.specs,
-            {name: values[index] for name, values in self.values.items()},
+            {
+                name: values.take(index) if isinstance(values, Stored) else values[index]
+                for name, values in self.values.items()
+            },
             {name: have[index] for name, have in self.present.items()},
             self.times[index],
             self.exists[index],
@@ -98,10 +105,14 @@ class Observations:
             None if self.u is None else self.u[index],
         )
 
-    def present_rows(self, name: str) -> NDArray[Any]:
-        """Every row (n, *event) of one factor that is there."""
-        have = self.present[name]
-        values = self.values[name]
+    def some(self, limit: int) -> "Observations":
+        """All of them, or where they are more, so many at equal distances: for what need not see every one."""
+        return self if len(self) <= limit else self.subset(np.linspace(0, len(self) - 1, limit).astype(np.int64))
+
+    def present_rows(self, name: str, limit: int = SAMPLE) -> NDArray[Any]:
+        """The rows (n, *event) of one factor that are there; of very many, those of evenly spaced observations."""
+        part = self.some(max(1, limit // self.n_sites))
+        have, values = part.present[name], np.asarray(part.values[name])
         return values.reshape(-1, *values.shape[2:]) if have.all() else values[have]
 
     def usable(self) -> NDArray[np.int64]:

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.utils.data import Dataset
 
 from rpmodels import errors
 from rpmodels.observations.driving import padded_inputs
 from rpmodels.observations.observations import FactorSpec, Observations
+from rpmodels.observations.stored import Stored, stored
 from rpmodels.observations.trials import Trials, common_lengths, on_one_clock, padded_times
 
 
@@ -154,6 +156,11 @@ def _from_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 def _trials(name: str, value: Any, series: bool) -> Trials:
     """One factor's trials; what has no time has one site."""
+    on_disk = stored(name, value, series)
+    if on_disk is not None and on_disk.ndim >= 2:
+        return Trials(on_disk, np.full(len(on_disk), on_disk.shape[1], np.int64))
+    if isinstance(value, Dataset):  # of labels, which are few numbers
+        value = np.array([np.asarray(value[n]).item() for n in range(len(value))])  # type: ignore[arg-type]
     if not series:
         array = _array(name, value)
         if array.ndim == 0:
@@ -182,21 +189,31 @@ def _presence(name: str, asked: Any, exists: NDArray[np.bool_]) -> NDArray[np.bo
 
 
 def _factor(
-    name: str, array: NDArray[Any], asked: NDArray[np.bool_], before: FactorSpec | None
-) -> tuple[FactorSpec, NDArray[Any], NDArray[np.bool_]]:
+    name: str, array: Any, asked: NDArray[np.bool_], before: FactorSpec | None
+) -> tuple[FactorSpec, Any, NDArray[np.bool_]]:
     """One factor's spec, its values with zeros where absent, and where it is present."""
     scalar = array.ndim == 2
     if array.dtype.kind in "US" or (scalar and array.dtype.kind in "iub" and (before is None or before.is_label)):
         return _labels(name, array, asked, before)
     if scalar:
-        array = array[..., None]
+        array = np.asarray(array)[..., None]
     spec = FactorSpec(tuple(int(length) for length in array.shape[2:]))
     if before is not None and before != spec:
         raise errors.event_shape(name, before.event_shape, spec.event_shape, before.is_label)
+    if isinstance(array, Stored):
+        return spec, *_on_disk(name, array, asked)
     present = asked & _finite_rows(name, array, asked) if array.dtype.kind == "f" else asked
     if not present.all():
         array = np.where(present.reshape(*present.shape, *[1] * len(spec.event_shape)), array, 0).astype(array.dtype)
     return spec, array, present
+
+
+def _on_disk(name: str, array: Stored, asked: NDArray[np.bool_]) -> tuple[Any, NDArray[np.bool_]]:
+    """The same for what is not in memory: looked through once, block by block."""
+    if array.dtype.kind != "f":
+        return array, asked
+    finite = np.concatenate([_finite_rows(name, block, asked[where]) for where, block in array.blocks()])
+    return array if finite.all() else array.with_gaps(), asked & finite
 
 
 def _finite_rows(name: str, array: NDArray[Any], asked: NDArray[np.bool_]) -> NDArray[np.bool_]:

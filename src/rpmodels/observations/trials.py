@@ -17,7 +17,8 @@ Presence = dict[str, NDArray[np.bool_]]
 class Trials:
     """One factor: (N, T, *event), padded with zeros, and the length of every trial; −1 where it was not recorded."""
 
-    array: NDArray[Any]
+    array: Any
+    """An array, or `Stored`."""
     lengths: Lengths
 
     @staticmethod
@@ -39,7 +40,7 @@ class Trials:
         """(N,): whether a trial has this factor at all."""
         return np.asarray(self.lengths >= 0)
 
-    def stretched(self, longest: int) -> NDArray[Any]:
+    def stretched(self, longest: int) -> Any:
         """The array with this many times."""
         missing = longest - self.array.shape[1]
         return np.pad(self.array, [(0, 0), (0, missing)] + [(0, 0)] * (self.array.ndim - 2)) if missing else self.array

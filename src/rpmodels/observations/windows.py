@@ -19,7 +19,7 @@ def windowed(observations: Observations, length: int) -> Observations:
     times = _pieces(observations.times, length)[kept]
     return Observations(
         observations.specs,
-        {name: _pieces(values, length)[kept] for name, values in observations.values.items()},
+        {name: _pieces(np.asarray(values), length)[kept] for name, values in observations.values.items()},
         {name: _pieces(have, length)[kept] for name, have in observations.present.items()},
         times - times[:, :1],
         exists[kept],

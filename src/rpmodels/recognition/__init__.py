@@ -1,5 +1,6 @@
 """Recognition networks and heads: from observations to potentials."""
 
+from rpmodels.recognition.computing import Compiled, Computing, Mixed, Plain
 from rpmodels.recognition.factor import RecognitionFactor, fit_scalings
 from rpmodels.recognition.heads import AbsoluteHead, Head, RelativeHead
 from rpmodels.recognition.networks import (
@@ -14,11 +15,15 @@ from rpmodels.recognition.networks import (
 __all__ = [
     "MLP",
     "AbsoluteHead",
+    "Compiled",
+    "Computing",
     "ConstantPrecision",
     "ConvolutionalNetwork",
     "Head",
     "Linear",
     "LookupTable",
+    "Mixed",
+    "Plain",
     "RecognitionFactor",
     "RelativeHead",
     "fit_scalings",

@@ -11,6 +11,7 @@ from rpmodels import errors
 from rpmodels.carriers import AllLatents, Factor, Targets
 from rpmodels.families import Family
 from rpmodels.observations import FactorSpec, Observations, Scaling, Unscaled, fit_scaling
+from rpmodels.recognition.computing import Computing, Plain
 from rpmodels.recognition.dropout import Dropout
 from rpmodels.recognition.heads import Head
 from rpmodels.recognition.networks import rows_of
@@ -32,6 +33,7 @@ class RecognitionFactor(nn.Module):
     ) -> None:
         super().__init__()
         self.network = network
+        self.computing: Computing = Plain()
         self.head = head
         self.family = family
         self.targets = targets or AllLatents()
@@ -57,8 +59,7 @@ class RecognitionFactor(nn.Module):
         scaled = self.scaling(rows, dtype)
         if scaled.is_floating_point():
             scaled = self.input_dropout(scaled)
-        raw: Tensor = self.network(scaled)
-        return raw
+        return self.computing(self.network, scaled).to(dtype)
 
     def check(self, name: str, spec: FactorSpec, like: Tensor) -> None:
         """Try the network on two rows before any work is done; say what it gave and what it should give."""
