@@ -63,11 +63,18 @@ class Batch:
     present: Mapping[str, Bool[Tensor, "N T"]]
     beside: "Batch | None" = None
     """Further observations, for their atoms alone."""
+    whole: float | None = None
+    """Σ weights of the whole batch, when this is one process's share of it."""
 
     @property
     def size(self) -> int:
         """Number of observations."""
         return int(self.index.shape[0])
+
+    @property
+    def total_weight(self) -> Float[Tensor, ""]:
+        """Σ weights of the whole batch."""
+        return self.weights.sum() if self.whole is None else self.weights.new_tensor(self.whole)
 
     def to(self, device: torch.device) -> "Batch":
         """The same on another device. (MPS has no double: times are what they can be.)"""
@@ -83,6 +90,7 @@ class Batch:
             {name: each.to(device) for name, each in self.inputs.items()},
             {name: each.to(device) for name, each in self.present.items()},
             None if self.beside is None else self.beside.to(device),
+            self.whole,
         )
 
 

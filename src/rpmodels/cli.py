@@ -77,13 +77,14 @@ def fit(
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Keep the fit there: the same command goes on after a kill.")
     ] = None,
+    checkpoint_every: Annotated[float, typer.Option(metavar="SECONDS", help="Between two checkpoints.")] = 30.0,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier fit in FOLDER.")] = False,
 ) -> None:
     """Fit a model to your own data: model, latents, history, record and a page in FOLDER. Ctrl-C keeps the best."""
     reading = Reading(parse_factors(factor or ()), label or (), trial, time, align)
     fitted = fit_files(
         data, model, out, reading, latents=latents, states=states, settings=settings or (), seed=seed,
-        checkpoint=checkpoint, force=force,
+        checkpoint=checkpoint, checkpoint_every=checkpoint_every, force=force,
     )  # fmt: skip
     typer.echo(repr(fitted.score_))
     typer.echo(f"Written to {out}")

@@ -26,16 +26,19 @@ class Communicator(ABC):
         return np.array_split(index, self.size)[self.rank]
 
     @abstractmethod
-    def gathered(self, values: Tensor, dim: int = 0) -> Tensor:
-        """The values of all processes, one after the other along an axis; gradients flow back to their owners."""
+    def gathered(self, values: Tensor, dim: int = 0, alike: bool = False) -> Tensor:
+        """The values of all processes, one after the other along an axis; gradients flow back to their owners.
+
+        `alike`: all have as many.
+        """
 
     @abstractmethod
     def summed(self, values: Tensor) -> Tensor:
         """The sum over processes, without gradients."""
 
     @abstractmethod
-    def sum_gradients(self, parameters: Sequence[Tensor]) -> None:
-        """Replace every gradient by its sum over processes; none where no process has one."""
+    def sum_gradients(self, parameters: Sequence[Tensor], terms: Tensor) -> Tensor:
+        """Replace every gradient by its sum over processes, none where no process has one; returns the terms' sum."""
 
     @abstractmethod
     def same(self, state: Mapping[str, Any]) -> None:
@@ -52,7 +55,7 @@ class Alone(Communicator):
     rank = 0
     size = 1
 
-    def gathered(self, values: Tensor, dim: int = 0) -> Tensor:
+    def gathered(self, values: Tensor, dim: int = 0, alike: bool = False) -> Tensor:
         """Themselves."""
         return values
 
@@ -60,8 +63,9 @@ class Alone(Communicator):
         """Themselves."""
         return values
 
-    def sum_gradients(self, parameters: Sequence[Tensor]) -> None:
+    def sum_gradients(self, parameters: Sequence[Tensor], terms: Tensor) -> Tensor:
         """Nothing to add."""
+        return terms
 
     def same(self, state: Mapping[str, Any]) -> None:
         """Nothing to copy."""

@@ -31,6 +31,7 @@ from rpmodels.mixtures import (
     PerSite,
     as_it_is,
     joined_atoms,
+    together,
 )
 from rpmodels.observations import FactorSpec, Observations
 from rpmodels.priors import Posterior, Prior
@@ -218,9 +219,8 @@ class RPM(nn.Module):
         factors = self.recognise(batch)
         references = self.references(self._everyones(batch.sites, communicator))
         collected = self._collected(batch, factors, references)
-        mixtures = {
-            name: self.expected_log_mixture.summarise(each).together(communicator) for name, each in collected.items()
-        }
+        summaries = {name: self.expected_log_mixture.summarise(each) for name, each in collected.items()}
+        mixtures = together(summaries, communicator)
         parts = (self.e_step, self.expected_log_mixture)
         return self._inferred(
             batch, factors, mixtures, parts, self.rows.take(batch.index), batch.weights, n_observations
@@ -240,8 +240,8 @@ class RPM(nn.Module):
             bank.remember(batch, factors)
         atoms, weights = factors, batch.weights
         if lent is not None:
-            keep = not self.atoms.shared
-            atoms = {name: joined_atoms(factor, lent[0][name], keep) for name, factor in factors.items()}
+            how = (not self.atoms.shared, self.lender.speaks_for_lent)
+            atoms = {name: joined_atoms(factor, lent[0][name], *how) for name, factor in factors.items()}
             weights = torch.cat([weights, lent[1].to(weights.dtype)])
         return {
             name: self.atoms.for_a_step(recogniser.family, references[name], atoms[name], weights, factors[name])

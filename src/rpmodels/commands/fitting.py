@@ -36,6 +36,7 @@ def fit_files(
     settings: Sequence[str] = (),
     seed: int = 0,
     checkpoint: Path | None = None,
+    checkpoint_every: float = 30.0,
     force: bool = False,
 ) -> RPMEstimator:
     """Fit a model to files and write everything about it into the folder `out`; returns the fitted estimator."""
@@ -48,11 +49,12 @@ def fit_files(
     with noted() as notes:
         data = read_files(paths, kind, reading)
         X = data.for_model(kind)
+        options = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, **data.options(kind)}
         if communicator().rank > 0:  # the first process of a group writes for all of them
-            return estimator.fit(X, checkpoint=checkpoint, **data.options(kind))
+            return estimator.fit(X, **options)
         with claimed(out, force, paths):
             began = time.perf_counter()
-            estimator.fit(X, checkpoint=checkpoint, **data.options(kind))
+            estimator.fit(X, **options)
             seconds = time.perf_counter() - began
             record = {"command": command, **_record(estimator, data), "seconds": seconds, "warnings": notes}
             replace_files(out, _writers(estimator, kind, data, {**record, "versions": versions()}))

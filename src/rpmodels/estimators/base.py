@@ -25,7 +25,7 @@ from rpmodels.learning.batches import Divided, divide
 from rpmodels.learning.checkpoints import Checkpoints, open_checkpoints
 from rpmodels.learning.consumers import HistoryTable
 from rpmodels.learning.distributed import communicator
-from rpmodels.mixtures import AtomPolicy, ExpectedLogMixture, Kind
+from rpmodels.mixtures import AtomPolicy, Empirical, ExpectedLogMixture, Kind
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, adapters, read
 from rpmodels.priors import Prior
@@ -124,7 +124,8 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """A fresh model that computes as `engine` says."""
         engine = Engine.of(self.engine)
         model = self._build(observations)
-        model.equip(engine.lender(), engine.computing())
+        own = isinstance(model.marginal, Empirical)
+        model.equip(engine.lender(self._training(observations).batch_size, observations, own), engine.computing())
         return model
 
     @abstractmethod

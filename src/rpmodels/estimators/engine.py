@@ -6,6 +6,7 @@ from typing import Any
 
 from rpmodels import checks, errors
 from rpmodels.mixtures import FreshAtoms, Lender, OwnAtoms, RememberedAtoms
+from rpmodels.observations import Observations
 from rpmodels.recognition import Compiled, Computing, Mixed, Plain
 
 LENDERS: dict[str, Callable[[int], Lender]] = {
@@ -13,6 +14,9 @@ LENDERS: dict[str, Callable[[int], Lender]] = {
     "remembered": RememberedAtoms,
     "fresh": FreshAtoms,
 }
+AUTO = "auto"
+FEW, MANY = 100, 250
+"""Atoms of a batch from which on lending pays, and from which on it is not worth its cost."""
 PRECISIONS = ("full", "bfloat16")
 
 
@@ -22,8 +26,8 @@ class Engine:
 
     Args:
         atoms: whose atoms F_j has in a training step: "own" (the batch's), "remembered" (and potentials from earlier
-            steps), "fresh" (and further observations, recognised without gradients). What comes out of a fit always
-            has the atoms of all data
+            steps), "fresh" (and further observations, recognised without gradients); "auto" is fresh for batches of
+            100 to 249 observations without time, else own. What comes out of a fit always has the atoms of all data
         lent: how many observations lend theirs
         precision: of the networks: "full", or "bfloat16" for their products; everything after them is in full
         compile: whether networks are compiled by torch.compile
@@ -31,22 +35,22 @@ class Engine:
 
     """
 
-    atoms: str = "own"
+    atoms: str = AUTO
     lent: int = 1000
     precision: str = "full"
     compile: bool = False
     workers: int = 0
 
     def __post_init__(self) -> None:
-        if self.atoms not in LENDERS:
-            raise errors.bad_choice("engine: atoms", LENDERS, self.atoms)
+        if self.atoms not in (AUTO, *LENDERS):
+            raise errors.bad_choice("engine: atoms", (AUTO, *LENDERS), self.atoms)
         if self.precision not in PRECISIONS:
             raise errors.bad_choice("engine: precision", PRECISIONS, self.precision)
         checks.integer("engine: lent", self.lent, 1)
         checks.integer("engine: workers", self.workers, 0)
 
     @staticmethod
-    def of(given: Mapping[str, Any] | None) -> "Engine":
+    def of(given: Any) -> "Engine":
         """From what the user gave, or all defaults."""
         if not isinstance(given, Mapping | None):
             raise errors.bad_value("engine", "a dict of settings, or None", repr(given))
@@ -56,9 +60,12 @@ class Engine:
                 raise errors.bad_choice("a setting of engine", known, name)
         return Engine(**(given or {}))
 
-    def lender(self) -> Lender:
-        """Whose atoms a step has."""
-        return LENDERS[self.atoms](self.lent)
+    def lender(self, batch_size: int | None, observations: Observations, empirical: bool) -> Lender:
+        """Whose atoms a step of so many observations has; none can be lent where p₀ is not `empirical`."""
+        if self.atoms != AUTO:
+            return LENDERS[self.atoms](self.lent)
+        some = batch_size is not None and FEW <= batch_size < min(MANY, len(observations))
+        return FreshAtoms(self.lent) if some and empirical and observations.n_sites == 1 else OwnAtoms()
 
     def computing(self) -> Computing:
         """How networks are called."""

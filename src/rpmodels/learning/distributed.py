@@ -60,12 +60,24 @@ class Together(Communicator):
         self.rank = dist.get_rank()
         self.size = dist.get_world_size()
 
-    def gathered(self, values: Tensor, dim: int = 0) -> Tensor:
-        """Shares may differ in length along the axis, and in nothing else."""
+    def gathered(self, values: Tensor, dim: int = 0, alike: bool = False) -> Tensor:
+        """Shares may differ in length along the axis (unless they are known to be `alike`), and in nothing else."""
         moved = values.movedim(dim, 0)
+        counts = [len(moved)] * self.size if alike else self._counts(len(moved))
         anchor = torch.zeros((), requires_grad=torch.is_grad_enabled() and values.is_floating_point())
-        everyones: Tensor = _Gather.apply(moved, anchor, self.rank, self.size)  # type: ignore[no-untyped-call]
+        everyones: Tensor = _Gather.apply(moved, anchor, self.rank, counts)  # type: ignore[no-untyped-call]
         return everyones.movedim(0, dim)
+
+    def _counts(self, own: int) -> list[int]:
+        """The numbers of all processes."""
+        told = torch.zeros(self.size, dtype=torch.int64)
+        told[self.rank] = own
+        return [int(each) for each in self.summed(told.to(self._device)).tolist()]
+
+    @property
+    def _device(self) -> torch.device:
+        """Where collectives take place."""
+        return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
 
     def summed(self, values: Tensor) -> Tensor:
         """One all-reduce."""
@@ -74,18 +86,18 @@ class Together(Communicator):
             dist.all_reduce(total)
         return total
 
-    def sum_gradients(self, parameters: Sequence[Tensor]) -> None:
+    def sum_gradients(self, parameters: Sequence[Tensor], terms: Tensor) -> Tensor:
         """One all-reduce of all gradients side by side, each with the number of processes that have it."""
         learned = [each for each in parameters if each.requires_grad]
-        if not learned:
-            return
-        like = learned[0]
+        like = terms
         have = like.new_tensor([float(each.grad is not None) for each in learned])
         flat = [torch.zeros_like(each) if each.grad is None else each.grad for each in learned]
-        total = self.summed(torch.cat([have, *(each.reshape(-1).to(like.dtype) for each in flat)]))
-        counts, *sums = torch.split(total, [len(learned), *(each.numel() for each in learned)])
-        for each, count, gradient in zip(learned, counts.tolist(), sums, strict=True):
+        total = self.summed(torch.cat([terms, have, *(each.reshape(-1).to(like.dtype) for each in flat)]))
+        lengths = [len(terms), len(learned), *(each.numel() for each in learned)]
+        sums, counts, *gradients = torch.split(total, lengths)
+        for each, count, gradient in zip(learned, counts.tolist(), gradients, strict=True):
             each.grad = gradient.reshape(each.shape).to(each.dtype) if count else None
+        return sums
 
     def same(self, state: Mapping[str, Any]) -> None:
         """Broadcast tensor by tensor."""
@@ -119,14 +131,11 @@ class _Gather(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, anchor: Tensor, rank: int, size: int) -> Tensor:  # noqa: ARG004
-        lengths = [torch.zeros(1, dtype=torch.int64, device=values.device) for _ in range(size)]
+    def forward(ctx: Any, values: Tensor, anchor: Tensor, rank: int, counts: list[int]) -> Tensor:  # noqa: ARG004
+        padded = values.new_zeros(max(counts), *values.shape[1:])
+        padded[: len(values)] = values
+        parts = [torch.empty_like(padded) for _ in counts]
         with _lost_are_named(rank):
-            dist.all_gather(lengths, torch.tensor([len(values)], device=values.device))
-            counts = [int(each) for each in lengths]
-            padded = values.new_zeros(max(counts), *values.shape[1:])
-            padded[: len(values)] = values
-            parts = [torch.empty_like(padded) for _ in range(size)]
             dist.all_gather(parts, padded)
         ctx.rank, ctx.counts = rank, counts
         return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])

@@ -59,14 +59,15 @@ class Feed:
         mine = self.communicator.share(index)
         count = min(self.beside, len(self.observations) - len(mine))
         beside = others(len(self.observations), mine, count, seed + self.communicator.rank) if count > 0 else None
-        return _Request(mine, beside, self.observations.longest(index))
+        whole = float(self.observations.weights[index].sum()) if self.communicator.size > 1 else None
+        return _Request(mine, beside, self.observations.longest(index), whole)
 
     def _read(self, request: "_Request") -> Batch:
         def read(index: NDArray[np.int64]) -> Batch:
             return self.observations.batch(index, self.dtype, torch.device("cpu"), request.sites)
 
-        batch = read(request.index)
-        return batch if request.beside is None else replace(batch, beside=read(request.beside))
+        beside = None if request.beside is None else read(request.beside)
+        return replace(read(request.index), beside=beside, whole=request.whole)
 
     def _ahead(self, planned: Minibatches) -> Iterable[Batch]:
         loader: DataLoader[Batch] = DataLoader(
@@ -87,6 +88,7 @@ class _Request:
     index: NDArray[np.int64]
     beside: NDArray[np.int64] | None
     sites: int
+    whole: float | None
 
 
 class _Reader(Dataset[Batch]):

@@ -79,16 +79,16 @@ def steps(
             with seeded(seed + others.rank):  # dropout of its own in every process
                 terms = objective(batch)
                 (-terms[GOAL]).backward()  # type: ignore[no-untyped-call]
-            others.sum_gradients(parameters)
-            return terms, torch.nn.utils.clip_grad_norm_(parameters, limit)
+            summed = others.sum_gradients(parameters, torch.stack([each.detach() for each in terms.values()]))
+            return dict(zip(terms, summed, strict=True)), torch.nn.utils.clip_grad_norm_(parameters, limit)
 
         terms, norm = forward_backward()
-        values = dict(zip(terms, others.summed(torch.stack([*terms.values()])).tolist(), strict=True))
+        values = dict(zip(terms, torch.stack([*terms.values()]).tolist(), strict=True))
         finite = math.isfinite(float(norm)) and math.isfinite(values[GOAL])
         rate = float(optimiser.param_groups[0]["lr"])
         if finite:
             if searches:
-                optimiser.step(lambda: float(-others.summed(forward_backward()[0][GOAL].detach())))
+                optimiser.step(lambda: float(-forward_backward()[0][GOAL]))
             else:
                 optimiser.step()
             objective.after_step()

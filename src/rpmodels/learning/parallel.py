@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, TypeVar
@@ -48,6 +49,8 @@ def parallel_each(
 
 def _in_worker(function: Callable[..., Result], item: Item, *shared: Any) -> Result:
     torch.set_num_threads(1)
+    # A scheduler that came here by pickle does not find its mark on the optimiser, and complains of nothing.
+    warnings.filterwarnings("ignore", message="Seems like `optimizer.step")
     _end_with_parent()
     return function(item, *shared)
 

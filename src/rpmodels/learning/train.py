@@ -128,16 +128,20 @@ class RPMObjective(Objective):
             if self.communicator.size > 1:
                 raise errors.failed_together(self.communicator.rank, failure) from failure
             raise
-        return self._last.energy.means(batch.weights, self.communicator.summed(batch.weights.sum()))
+        return self._last.energy.means(batch.weights, batch.total_weight)
 
     @torch.no_grad()
     def after_step(self) -> None:
         """prior.update from the posterior of this step."""
         if self._last is None:
             return
-        prior, weights, everyones = self._model.prior, self._last.batch.weights, self.communicator.summed
-        sums = {name: everyones(each) for name, each in prior.sums(self._last.posterior, weights).items()}
-        prior.update(sums, min(1.0, float(everyones(weights.sum())) / self._n))
+        prior, batch = self._model.prior, self._last.batch
+        sums = prior.sums(self._last.posterior, batch.weights)
+        if sums and self.communicator.size > 1:
+            flat = self.communicator.summed(torch.cat([each.reshape(-1) for each in sums.values()]))
+            parts = torch.split(flat, [each.numel() for each in sums.values()])
+            sums = {name: part.reshape(sums[name].shape) for name, part in zip(sums, parts, strict=True)}
+        prior.update(sums, min(1.0, float(batch.total_weight) / self._n))
         self._last = None
 
 

@@ -10,6 +10,7 @@ from rpmodels.mixtures.mixture import AtomMixture, Mixture, TableMixture
 from rpmodels.mixtures.monte_carlo import MonteCarlo
 from rpmodels.mixtures.quadrature import GaussHermite, SharedGrid, quadrature
 from rpmodels.mixtures.second_order import SecondOrder
+from rpmodels.mixtures.together import together
 
 __all__ = [
     "AtomBank",
@@ -40,4 +41,5 @@ __all__ = [
     "as_it_is",
     "joined_atoms",
     "quadrature",
+    "together",
 ]

@@ -2,7 +2,9 @@
 
 A mixture of the batch's own n atoms stands for one of N: its free energy is too low by about (K − 1)/2n nats a factor
 for K states, and by more where posteriors are sharp. Where batches must be small, others lend their atoms: potentials
-remembered from earlier steps, or observations recognised anew. Lent atoms have no gradients.
+remembered from earlier steps, or observations recognised anew. Lent atoms have no gradients: of the two halves of
+∂⟨log f_j − log F_j⟩ the second is then too small. Where the mean posterior equals F_j it vanishes anyway
+(docs/results/scale.md: what that costs and what it gains).
 """
 
 from abc import ABC, abstractmethod
@@ -25,6 +27,8 @@ class Lender(ABC):
 
     beside: int = 0
     """Other observations that every batch must bring along."""
+    speaks_for_lent: bool = False
+    """Whether own atoms' gradients in F_j are multiplied so that they stand for those of the lent ones too."""
 
     @abstractmethod
     def bank(self, sizes: Mapping[str, int], observations: int, sites: int) -> "AtomBank | None":
@@ -72,8 +76,11 @@ class FreshAtoms(Lender):
 class RememberedAtoms(Lender):
     """Potentials as they were when their observations were last seen: no further recognition, but they are stale.
 
-    All potentials of all observations are kept; a step sees `count` of them, drawn anew.
+    All potentials of all observations are kept; a step sees `count` of them, drawn anew. From atoms that stay where
+    they were a model would run away, and its free energy would seem to grow: so own gradients speak for them.
     """
+
+    speaks_for_lent = True
 
     def __init__(self, count: int) -> None:
         self.count = checks.integer("count", count, 1)
@@ -143,9 +150,12 @@ class AtomBank(nn.Module):
         return (self.clock - self.written[index]).double()
 
 
-def joined_atoms(own: Factor, lent: Factor, keep_sites: bool) -> Factor:
+def joined_atoms(own: Factor, lent: Factor, keep_sites: bool, speaks_for_lent: bool) -> Factor:
     """Own atoms first. Sites are the batch's (`keep_sites`), or the more of the two where all share a mixture."""
     sites = own.g.shape[1] if keep_sites else max(own.g.shape[1], lent.g.shape[1])
+    if speaks_for_lent:
+        value = own.g.detach()
+        own = replace(own, g=value + (1.0 + len(lent.g) / len(own.g)) * (own.g - value))
     both = [_at(each, sites) for each in (own, lent)]
     return replace(own, g=torch.cat([each.g for each in both]), present=torch.cat([each.present for each in both]))
 

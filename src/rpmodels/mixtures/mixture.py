@@ -17,7 +17,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rpmodels.carriers import Factor
-from rpmodels.communicator import Communicator
 from rpmodels.families import Family, FiniteSupport
 from rpmodels.mixtures import reduce
 
@@ -57,10 +56,6 @@ class Mixture(ABC):
     @abstractmethod
     def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "Mixture":
         """The mixture of new observations: these atoms plus, at every site, the site's own."""
-
-    @abstractmethod
-    def together(self, communicator: Communicator) -> "Mixture":
-        """The mixture over the atoms of all processes."""
 
 
 @dataclass(frozen=True)
@@ -177,11 +172,6 @@ class AtomMixture(Mixture):
         """These atoms plus each site's own."""
         return replace(self.at_sites(own.g.shape[1], reference), own=own)
 
-    def together(self, communicator: Communicator) -> "AtomMixture":
-        """Everybody's atoms."""
-        everyones = communicator.gathered(torch.cat([self.g, self.log_count[..., None]], -1), 1)
-        return replace(self, g=everyones[..., :-1], log_count=everyones[..., -1])
-
 
 @dataclass(frozen=True)
 class TableMixture(Mixture):
@@ -211,12 +201,6 @@ class TableMixture(Mixture):
     def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "TableMixture":
         """The table plus each site's own atom."""
         return replace(self.at_sites(own.g.shape[1], reference), own=own)
-
-    def together(self, communicator: Communicator) -> "TableMixture":
-        """Sums of sums: K numbers a site from everybody, however many atoms there are."""
-        sums = torch.cat([self.log_mass, self.log_shared_total[:, None]], -1)[None]
-        total = reduce.log_sum_exp(communicator.gathered(sums), 0)
-        return replace(self, log_mass=total[:, :-1], log_shared_total=total[:, -1])
 
     def log_ratio(self) -> Float[Tensor, "n s K"]:
         """log F_j(k)/r(k), r the reference; zero where a site has no atoms at all. Axes n, s broadcast."""

@@ -1,0 +1,121 @@
+"""What a minibatch costs the mixture: bias of three kinds of atoms against F_j over all the data.
+
+Along one training run, the free energy and its gradient of every minibatch are compared with those of the whole data
+set at the same weights: means over steps, so that what is left is bias, not noise.
+`python benchmarks/lending.py [--out docs/results/lending.json]`
+"""
+
+import argparse
+import json
+import math
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import rpmodels as rp
+from rpmodels.carriers import Batch
+from rpmodels.learning.batches import Minibatches
+from rpmodels.learning.distributed import ALONE
+from rpmodels.learning.feeding import Feed
+from rpmodels.learning.train import RPMObjective
+from rpmodels.mixtures import FreshAtoms, OwnAtoms, RememberedAtoms
+from rpmodels.observations import Observations, read
+
+N, LENT, STEPS, EVERY = 2000, 1000, 300, 3
+KINDS = {"own": OwnAtoms, "remembered": lambda: RememberedAtoms(LENT), "fresh": lambda: FreshAtoms(LENT)}
+
+
+def discrete(random: np.random.Generator) -> tuple[rp.estimators.RPMEstimator, Observations]:
+    """Ten classes seen twice."""
+    z = random.integers(10, size=N)
+    X = {name: random.normal(size=(10, 20))[z] + random.normal(size=(N, 20)) for name in "ab"}
+    return rp.RPCategorical(10, dropout=0.0, input_dropout=0.0, random_state=0), read(X)
+
+
+def continuous(random: np.random.Generator) -> tuple[rp.estimators.RPMEstimator, Observations]:
+    """Two numbers seen through two curved surfaces, sharply."""
+    z = random.normal(size=(N, 2))
+    X = {name: np.tanh(z @ random.normal(size=(2, 20))) + 0.2 * random.normal(size=(N, 20)) for name in "ab"}
+    return rp.RPFA(2, dropout=0.0, input_dropout=0.0, random_state=0), read(X)
+
+
+def gradient(model: torch.nn.Module, objective: RPMObjective, batch: Batch) -> tuple[float, torch.Tensor]:
+    """Free energy of a batch, and its derivative by all weights of the networks."""
+    model.zero_grad(set_to_none=True)
+    value = objective(batch)["free_energy"]
+    (-value).backward()
+    weights = [each for each in model.recognition.parameters() if each.grad is not None]
+    return float(value.detach()), torch.cat([each.grad.flatten() for each in weights])
+
+
+def measured(make: object, kind: str, size: int, rate: float) -> dict[str, float]:
+    """Mean differences over the second half of a run, and how well the run did."""
+    estimator, observations = make(np.random.default_rng(0))
+    model, _ = estimator.build(observations)
+    model.equip(KINDS[kind](), None)
+    model.prepare(observations)
+    model.train()
+    objective = RPMObjective(model, float(N))
+    whole = observations.batch(np.arange(N), model.dtype, model.device)
+    feed = Feed(observations, ALONE, model.lender.beside, 0, model.dtype, model.device)
+    optimiser = torch.optim.AdamW(model.parameters(), rate)
+    values, differences, norms, ages = [], [], [], []
+    for step, (batch, seed) in enumerate(feed.batches(Minibatches(N, size, 0))):
+        torch.manual_seed(seed)
+        looked_at = step >= STEPS // 2 and step % EVERY == 0
+        if looked_at:
+            model.eval()  # all atoms, none lent
+            _, full = gradient(model, objective, whole)
+            model.train()
+        value, partial = gradient(model, objective, batch)
+        if looked_at:
+            model.eval()
+            with torch.no_grad():  # the same observations, each against everybody's atoms
+                among = model.evaluate(whole, float(N)).energy.total[batch.index].mean()
+            values.append(value - float(among))
+            differences.append(partial - full)
+            norms.append(float(full.norm()))
+            if model.rows.bank is not None:
+                seen = model.rows.bank.written >= 0
+                ages.append(float(model.rows.bank.staleness(seen.nonzero()[:, 0]).mean()))
+            model.train()
+        optimiser.step()
+        if step + 1 == STEPS:
+            break
+    model.eval()
+    with torch.no_grad():
+        final = float(objective(whole)["free_energy"])
+    stacked = torch.stack(differences)
+    # The squared mean of n noisy vectors exceeds the square of their mean by the variance over n.
+    noise = float(stacked.var(0).sum()) / len(stacked)
+    squared = float(stacked.mean(0).square().sum()) - noise
+    return {
+        "free_energy_bias": float(np.mean(values)),
+        "gradient_bias": math.copysign(math.sqrt(abs(squared)), squared) / float(np.mean(norms)),
+        "gradient_noise": math.sqrt(noise * len(stacked)) / float(np.mean(norms)),
+        "staleness_steps": float(np.mean(ages)) if ages else 0.0,
+        "final_free_energy": final,
+    }
+
+
+def main() -> None:
+    """Every kind, two models, three batch sizes."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=Path)
+    chosen = parser.parse_args()
+    warnings.simplefilter("ignore")
+    rows = []
+    for make in (discrete, continuous):
+        for size in (20, 100, 500):
+            for kind in KINDS:
+                row = {"model": make.__name__, "batch": size, "atoms": kind, **measured(make, kind, size, 1e-3)}
+                print(", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{v}" for k, v in row.items()), flush=True)
+                rows.append(row)
+    if chosen.out:
+        chosen.out.write_text(json.dumps({"n": N, "lent": LENT, "steps": STEPS, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
