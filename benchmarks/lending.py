@@ -9,6 +9,7 @@ import argparse
 import json
 import math
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,15 +17,20 @@ import torch
 
 import rpmodels as rp
 from rpmodels.carriers import Batch
+from rpmodels.communicator import ALONE
 from rpmodels.learning.batches import Minibatches
-from rpmodels.learning.distributed import ALONE
 from rpmodels.learning.feeding import Feed
 from rpmodels.learning.train import RPMObjective
-from rpmodels.mixtures import FreshAtoms, OwnAtoms, RememberedAtoms
+from rpmodels.mixtures import AtomBank, FreshAtoms, Lender, OwnAtoms, RememberedAtoms
 from rpmodels.observations import Observations, read
 
 N, LENT, STEPS, EVERY = 2000, 1000, 300, 3
-KINDS = {"own": OwnAtoms, "remembered": lambda: RememberedAtoms(LENT), "fresh": lambda: FreshAtoms(LENT)}
+Make = Callable[[np.random.Generator], tuple[rp.estimators.RPMEstimator, Observations]]
+KINDS: dict[str, Callable[[], Lender]] = {
+    "own": OwnAtoms,
+    "remembered": lambda: RememberedAtoms(LENT),
+    "fresh": lambda: FreshAtoms(LENT),
+}
 
 
 def discrete(random: np.random.Generator) -> tuple[rp.estimators.RPMEstimator, Observations]:
@@ -41,16 +47,16 @@ def continuous(random: np.random.Generator) -> tuple[rp.estimators.RPMEstimator,
     return rp.RPFA(2, dropout=0.0, input_dropout=0.0, random_state=0), read(X)
 
 
-def gradient(model: torch.nn.Module, objective: RPMObjective, batch: Batch) -> tuple[float, torch.Tensor]:
+def gradient(model: rp.RPM, objective: RPMObjective, batch: Batch) -> tuple[float, torch.Tensor]:
     """Free energy of a batch, and its derivative by all weights of the networks."""
     model.zero_grad(set_to_none=True)
     value = objective(batch)["free_energy"]
-    (-value).backward()
-    weights = [each for each in model.recognition.parameters() if each.grad is not None]
-    return float(value.detach()), torch.cat([each.grad.flatten() for each in weights])
+    torch.autograd.backward([-value])
+    found = [each.grad for each in model.recognition.parameters()]
+    return float(value.detach()), torch.cat([each.flatten() for each in found if each is not None])
 
 
-def measured(make: object, kind: str, size: int, rate: float) -> dict[str, float]:
+def measured(make: Make, kind: str, size: int, rate: float) -> dict[str, float]:
     """Mean differences over the second half of a run, and how well the run did."""
     estimator, observations = make(np.random.default_rng(0))
     model, _ = estimator.build(observations)
@@ -77,9 +83,8 @@ def measured(make: object, kind: str, size: int, rate: float) -> dict[str, float
             values.append(value - float(among))
             differences.append(partial - full)
             norms.append(float(full.norm()))
-            if model.rows.bank is not None:
-                seen = model.rows.bank.written >= 0
-                ages.append(float(model.rows.bank.staleness(seen.nonzero()[:, 0]).mean()))
+            if isinstance(bank := model.rows.bank, AtomBank):
+                ages.append(float(bank.staleness((bank.written >= 0).nonzero()[:, 0]).mean()))
             model.train()
         optimiser.step()
         if step + 1 == STEPS:

@@ -6,6 +6,7 @@ from rpmodels.families.family import (
     Family,
     FiniteSupport,
     HasStatisticCovariance,
+    InPlacePairs,
     Reparametrised,
     Samplable,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "FiniteSupport",
     "FullGaussian",
     "HasStatisticCovariance",
+    "InPlacePairs",
     "Reparametrised",
     "Samplable",
 ]

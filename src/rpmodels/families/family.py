@@ -102,6 +102,38 @@ class Reparametrised(Samplable):
         return self.reparametrise(eta, torch.randn(shape, generator=generator, **options))
 
 
+class InPlacePairs(ABC):
+    """Computes Φ(a + g_m) of all pairs of sites and atoms in buffers that are handed to it.
+
+    a is [n, T, D], g [S, A, D] with S = T or 1; buffers are [n, T, A].
+    """
+
+    spare_buffers: int
+    """How many it needs beside the one of the terms."""
+
+    @abstractmethod
+    def add_pairs(
+        self,
+        terms: Float[Tensor, "n T A"],
+        a: Float[Tensor, "n T D"],
+        g: Float[Tensor, "S A D"],
+        spare: Sequence[Float[Tensor, "n T A"]],
+    ) -> None:
+        """terms += Φ(a + g_m)."""
+
+    @abstractmethod
+    def pull_pairs(
+        self,
+        share: Float[Tensor, "n T A"],
+        a: Float[Tensor, "n T D"],
+        g: Float[Tensor, "S A D"],
+        spare: Sequence[Float[Tensor, "n T A"]],
+        by_a: Float[Tensor, "n T D"],
+        by_g: Float[Tensor, "S A D"],
+    ) -> None:
+        """by_a += Σ_m share μ(a + g_m), and by_g += the same summed over sites that have the atom."""
+
+
 class HasStatisticCovariance(ABC):
     """Knows V_q, the covariance of t(z), through its root: (A6–A8) without building the matrix."""
 

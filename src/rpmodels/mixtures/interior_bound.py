@@ -52,7 +52,7 @@ class _InteriorBound(ExpectedLogMixture):
         assert isinstance(mixture, AtomMixture)
         a = self.auxiliary(eta_q, mixture, rows)
         family = mixture.family
-        value = _log_gamma(a, mixture) - family.log_normaliser(eta_q)
+        value = mixture.log_mean_normaliser(a) - family.log_normaliser(eta_q)
         if a is not eta_q:
             value = value + ((eta_q - a) * family.mean(eta_q)).sum(-1)
         return mixture.where_atoms(value)
@@ -130,21 +130,12 @@ class FreeInteriorBound(_ChosenAuxiliary):
         return mixture.family.to_valid(rows["auxiliary"][:, : eta_q.shape[1]])
 
 
-def _log_gamma(a: Float[Tensor, "N T D"], mixture: AtomMixture) -> Float[Tensor, "N T"]:
-    """log Γ̃ (A11) with r in place of the constants: log Σ_m w_m exp(Φ(a+g_m) − Φ(η₀+g_m) + Φ(η₀))."""
-
-    def pairs(g: Tensor, log_weight: Tensor) -> Tensor:
-        return mixture.family.pair_log_normaliser(a[:, :, None], g, log_weight)
-
-    return mixture.log_mean(pairs, a.numel())
-
-
 def _objective(a: Float[Tensor, "N T D"], mu_q: Float[Tensor, "N T D"], mixture: AtomMixture) -> Float[Tensor, "N T"]:
     """What of the bound depends on a; +∞ where a + g_m is not valid for some atom."""
     family = cast(Continuous, mixture.family)
     valid = mixture.for_all(lambda g: family.valid(a[:, :, None] + g), a.numel())
     inside = torch.where(valid[..., None], a, mixture.family.broadest().to(a))
-    value = _log_gamma(inside, mixture) - (inside * mu_q).sum(-1)
+    value = mixture.log_mean_normaliser(inside) - (inside * mu_q).sum(-1)
     return torch.where(valid, value, torch.full_like(value, torch.inf))
 
 

@@ -17,8 +17,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rpmodels.carriers import Factor
-from rpmodels.families import Family, FiniteSupport
+from rpmodels.families import Family, FiniteSupport, InPlacePairs
 from rpmodels.mixtures import reduce
+from rpmodels.mixtures.fused import log_sum_normalisers
 
 Pairs = Callable[[Tensor, Tensor], Tensor]
 """(g, log-weights) → terms, atoms in the last axis."""
@@ -113,6 +114,21 @@ class AtomMixture(Mixture):
         total = reduce.over_atoms(
             lambda b: pairs(self.g[None, :, b], weight[None, :, b]), self.g.shape[1], numbers_per_atom
         )
+        return self._completed(total, pairs)
+
+    def log_mean_normaliser(self, a: Float[Tensor, "N T D"]) -> Float[Tensor, "N T"]:
+        """log Σ_m w_m exp(Φ(a+g_m)) r(z)/Z_m: the same for Φ, by the fastest way that the family knows."""
+
+        def pairs(g: Tensor, log_weight: Tensor) -> Tensor:
+            return self.family.pair_log_normaliser(a[:, :, None], g, log_weight)
+
+        if isinstance(self.family, InPlacePairs):
+            return self._completed(log_sum_normalisers(self.family, a, self.g, self._log_weight()), pairs)
+        # Twice the pairs, for what is kept beside them.
+        return self.log_mean(pairs, 2 * a[..., 0].numel())
+
+    def _completed(self, total: Float[Tensor, "n s *Q"], pairs: Pairs) -> Float[Tensor, "..."]:
+        """With each site's own atom, where there is one, and normalised."""
         if self.own is not None:
             total = reduce.log_add_exp(total, pairs(*self._own_pairs(self.own))[..., 0])
         return self._normalised(total)
