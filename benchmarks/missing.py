@@ -92,13 +92,16 @@ def trials(seed: int) -> dict[str, float]:
 
 
 def labels(seed: int) -> dict[str, float]:
-    """Pairs of digits, a tenth of them labelled: accuracy of the states, and of the labels that the model fills in."""
+    """Pairs of digits, a tenth of them labelled: accuracy of the states, and of the labels that the model fills in.
+
+    Both images of a pair are of one kind, so they share a network.
+    """
     images = rp.datasets.load_digit_images(seed)
     pairs, classes = rp.datasets.make_pairs(images.train_images, images.train_labels, random_state=seed)
     known = np.random.default_rng(seed).random(len(classes)) < 0.1
     found = {}
     for name, given in (("without", pairs), ("with", {**pairs, "label": _masked(classes, known)})):
-        model = rp.RPCategorical(10, random_state=seed).fit(given)
+        model = rp.RPCategorical(10, tied=True, random_state=seed).fit(given)
         states, new = (_states(model, each) for each in (images.train_images, images.test_images))
         matching = rp.metrics.match_states(images.train_labels, states, 10)
         found[f"accuracy_{name}"] = float((matching[new] == images.test_labels).mean())

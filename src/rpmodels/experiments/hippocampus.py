@@ -100,11 +100,16 @@ def _latents(
 def _decoded(
     latents: list[NDArray[np.float64]], runs: Runs, training: NDArray[np.int64], held_out: NDArray[np.int64]
 ) -> dict[str, float]:
-    scores = {}
-    for kind in KINDS:
-        decoder = Decoder(kind).fit([latents[n] for n in training], [runs.position[n] for n in training])
-        scores[f"r2_{kind}"] = decoder.score([latents[n] for n in held_out], [runs.position[n] for n in held_out])
-    return scores
+    def score(kind: str, among: NDArray[np.bool_]) -> float:
+        known, new = (runs_of[among[runs_of]] for runs_of in (training, held_out))
+        decoder = Decoder(kind).fit([latents[n] for n in known], [runs.position[n] for n in known])
+        return decoder.score([latents[n] for n in new], [runs.position[n] for n in new])
+
+    everywhere = np.ones(len(runs), bool)
+    scores = {f"r2_{kind}": score(kind, everywhere) for kind in KINDS}
+    # Place fields differ between the two directions of running, so that one line need not serve both.
+    each_way = [score("ridge", runs.direction == way) for way in (-1, 1)]
+    return scores | {"r2_ridge_each_way": float(np.mean(each_way))}
 
 
 def _example(
