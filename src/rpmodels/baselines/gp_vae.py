@@ -165,9 +165,7 @@ class SparseGPVAE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         spec = observations.specs[name]
         family = choices.family("diagonal", checks.integer("n_latents", self.n_latents, 1))
         channels = int(np.prod(spec.event_shape))
-        # As for RP-GPFA, the pixels of an image are not channels here.
-        counted = channels if len(spec.event_shape) == 1 else 1
-        hidden = choices.continuous_regularisation(int(observations.exists.sum()), counted).hidden
+        hidden = choices.continuous_regularisation(observations).hidden
         dropout = checks.number("dropout", self.dropout, least=0.0, below=1.0)
         network = choices.networks(
             choices.linear_for_counts(self.network, observations), False, observations, {name: family.raw_size},

@@ -61,12 +61,19 @@ ROWS_PER_CHANNEL = 50
 """Fewer training rows for every input channel call for a linear network (docs/results/lorenz.md)."""
 
 
-def continuous_regularisation(n_rows: int, n_channels: int) -> Regularisation:
+def continuous_regularisation(observations: Observations) -> Regularisation:
     """The same for continuous latents; no hidden layer makes the network linear.
 
-    Dropout ends their over-confidence and improves recovery as well (docs/results/textured-ball.md).
+    Dropout ends their over-confidence and improves recovery as well (docs/results/textured-ball.md). Images are not
+    linear in what they show, so that few of them call for more of it (docs/results/dynamics.md); a convolution has
+    fewer weights than pixels.
     """
-    if n_rows < ROWS_PER_CHANNEL * n_channels:
+    n_rows, specs = int(observations.exists.sum()), observations.specs.values()
+    channels = max(spec.event_shape[0] if len(spec.event_shape) == 1 else 1 for spec in specs)
+    pixels = max(math.prod(spec.event_shape) if _is_small_image(spec) else 1 for spec in specs)
+    if ROWS_PER_CHANNEL * channels <= n_rows < ROWS_PER_CHANNEL * pixels:
+        return Regularisation(dropout=0.3, input_dropout=0.4, weight_decay=0.03, hidden=(50, 50))
+    if n_rows < ROWS_PER_CHANNEL * channels:
         return Regularisation(dropout=0.0, input_dropout=0.3, weight_decay=0.1, hidden=())
     if n_rows < 10_000:
         return Regularisation(dropout=0.1, input_dropout=0.0, weight_decay=0.03, hidden=(50, 50))
@@ -165,6 +172,10 @@ def _network(
     if kind == "cnn":
         return ConvolutionalNetwork(spec.event_shape, n_out, dropout=dropout)
     return Linear(spec.event_shape, n_out) if kind == "linear" else MLP(spec.event_shape, n_out, hidden, dropout)
+
+
+def _is_small_image(spec: FactorSpec) -> bool:
+    return len(spec.event_shape) > 1 and _suited(spec) == "mlp"
 
 
 def _suited(spec: FactorSpec) -> str:

@@ -79,10 +79,7 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
         """The user's data, and the form that results shall have."""
 
     def _regularisation(self, observations: Observations) -> choices.Regularisation:
-        # Images share their weights over places: pixels are not channels.
-        shapes = [spec.event_shape for spec in observations.specs.values()]
-        channels = max(shape[0] if len(shape) == 1 else 1 for shape in shapes)
-        return choices.continuous_regularisation(int(observations.exists.sum()), channels)
+        return choices.continuous_regularisation(observations)
 
     def _training(self, observations: Observations) -> Training:
         return replace(super()._training(observations), alternate=self.alternate)

@@ -41,7 +41,7 @@ class RPLDS(ContinuousEstimator):
         memory: of one step, where learning starts: A = memory × a slight rotation
         window: trials are cut into pieces of this length for training; inference is over whole trials
         expected_log_mixture, e_step, precision, targets, marginal: as in `RPGPFA`
-        atoms: "per_time", "pooled" over time, or "auto": pooled unless trials are aligned and many
+        atoms: "pooled" over time, as the dynamics are the same at all times; "per_time", or "auto" as in `RPGPFA`
         network, tied, factors, head, scaling: as in `RPCategorical`
         max_iter, tol, learning_rate, batch_size, n_init, retries: as in `RPGPFA`
         warm_start, n_jobs, random_state, device, dtype, verbose: as in `RPCategorical`
@@ -74,7 +74,7 @@ class RPLDS(ContinuousEstimator):
         window: int = 200,
         expected_log_mixture: Any = "interior",
         e_step: Any = "amortised",
-        atoms: Any = "auto",
+        atoms: Any = "pooled",
         precision: str = "network",
         targets: Mapping[str, Sequence[int]] | None = None,
         marginal: Any = "empirical",
