@@ -80,6 +80,9 @@ def test_forecast_bands_cover_what_comes():
     mapped = rp.metrics.linear_map(model.transform(x), z)
     mean, variance = rp.metrics.aligned(ahead.mean, ahead.covariance, *mapped)
     assert 0.85 <= rp.metrics.coverage(mean, variance, truth[:, 20:]) <= 0.95
+    low, high = ahead.bands(0.9)
+    inside = (mean - 1.6449 * np.sqrt(variance), mean + 1.6449 * np.sqrt(variance))
+    assert np.corrcoef((high - low).ravel(), (inside[1] - inside[0]).ravel())[0, 1] > 0.99
 
 
 def test_forecast_bands_of_two_latents():
@@ -94,14 +97,14 @@ def test_forecast_bands_of_two_latents():
 
 def test_few_small_images_are_regularised_more():
     images = np.random.default_rng(0).standard_normal((10, 20, 12, 12))
-    dropout = {shape: rp.RPLDS(2).build(rp.read({"x": images.reshape(10, 20, *shape)}, series=True))[0]
-               for shape in ((12, 12), (4, 36), (144,))}  # fmt: skip
-    rates = {shape: model.recognition[0].input_dropout.p for shape, model in dropout.items()}
-    assert rates == {(12, 12): 0.4, (4, 36): 0.4, (144,): 0.3}
-    assert len(dropout[144,].recognition[0].network.hidden) == 0
-    low, high = ahead.bands(0.9)
-    inside = (mean - 1.6449 * np.sqrt(variance), mean + 1.6449 * np.sqrt(variance))
-    assert np.corrcoef((high - low).ravel(), (inside[1] - inside[0]).ravel())[0, 1] > 0.99
+
+    def recognition(*shape):
+        observations = rp.read({"x": images.reshape(10, 20, *shape)}, series=True)
+        return rp.RPLDS(2).build(observations)[0].recognition[0]
+
+    rates = [recognition(*shape).input_dropout.p for shape in ((12, 12), (4, 36), (144,))]
+    assert rates == [0.4, 0.4, 0.3]
+    assert not recognition(144).network.hidden
 
 
 @pytest.mark.parametrize("kind", ["fitted", "smooth"])
