@@ -1,7 +1,7 @@
 """RPLDA: textures of images, topics of texts: every observation a mixture of its own of shared categories."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from rpmodels import checks, errors
 from rpmodels.estimators import choices
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
 from rpmodels.estimators.layout import joined
-from rpmodels.learning import AsGiven, Move, RandomStart, SplitMergeSites, Start, Training
+from rpmodels.learning import AsGiven, Move, RandomStart, SpectralStart, SplitMergeSites, Start, Training
 from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, cut_patches, read
@@ -24,6 +24,8 @@ from rpmodels.priors import DirichletPosterior, DirichletPrior
 FACTOR = "patch"
 RUNG = 0.1
 """Share of max_iter between two halvings: mixtures of images are learnt more slowly than pairs."""
+DROPOUT = 0.2
+"""At least (docs/results/lda.md)."""
 ATOMS: dict[str, Callable[[], AtomPolicy]] = {"pooled": Pooled, "per_position": PerSite}
 ALPHAS = ("fixed", "symmetric", "per_topic")
 
@@ -91,7 +93,7 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
         scaling: str = "auto",
         max_iter: int = 800,
         tol: float | None = None,
-        learning_rate: float = 4e-3,
+        learning_rate: float = 2e-3,
         batch_size: int | str | None = "auto",
         n_init: int = 4,
         warm_start: bool = False,
@@ -105,7 +107,7 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
         input_dropout: float | str = "auto",
         validation_fraction: float = 0.0,
         patience: int = 200,
-        max_gradient_norm: float | None = None,
+        max_gradient_norm: float | None = 1.0,
         optimiser: Any = None,
         scheduler: Any = None,
         callbacks: Sequence[Any] | None = None,
@@ -151,6 +153,13 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
         given = None if presence is None else {FACTOR: presence}
         return read({FACTOR: X}, series=True, presence=given, **options)
 
+    def _regularisation(self, observations: Observations) -> choices.Regularisation:
+        """Patches are many but come from few images: dropout, but of no pixels, which make a texture what it is."""
+        default = super()._regularisation(observations)
+        images = len(observations.specs[FACTOR].event_shape) > 1
+        pixels = 0.0 if images else default.input_dropout
+        return replace(default, dropout=max(default.dropout, DROPOUT), input_dropout=pixels)
+
     def _build(self, observations: Observations) -> RPM:
         atoms = choices.named("atoms", self.atoms, ATOMS, AtomPolicy)
         return self._discrete(self._prior(), atoms, observations)
@@ -164,7 +173,8 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
 
     def _starts(self) -> Sequence[Start]:
         # No k-means start: clusters of pixels are shades of grey, a good-looking start that no texture comes out of.
-        return [AsGiven(), *[RandomStart() for _ in range(self.n_init - 1)]]
+        random = [RandomStart() for _ in range(self.n_init - 2)]
+        return [AsGiven(), *random, SpectralStart()][: self.n_init]
 
     def _move(self) -> Move | None:
         return SplitMergeSites()

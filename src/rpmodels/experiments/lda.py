@@ -28,7 +28,7 @@ class Settings:
     n_images: int = 100
     n_topics: int = 10
     alpha: float = 0.1
-    max_iter: int = 1500
+    max_iter: int = 4000
     n_init: int = 4
     atoms: tuple[str, ...] = ("pooled", "per_position")
 

@@ -8,7 +8,7 @@ from rpmodels.learning.loop import Objective, State, steps
 from rpmodels.learning.moves import Move, SplitMerge
 from rpmodels.learning.restarts import best_of
 from rpmodels.learning.site_moves import SplitMergeSites
-from rpmodels.learning.starts import AsGiven, KMeansStart, LongStart, RandomStart, Start
+from rpmodels.learning.starts import AsGiven, KMeansStart, LongStart, RandomStart, SpectralStart, Start
 from rpmodels.learning.train import Run, Training, train
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Objective",
     "RandomStart",
     "Run",
+    "SpectralStart",
     "SplitMerge",
     "SplitMergeSites",
     "Start",

@@ -3,7 +3,10 @@
 from abc import ABC, abstractmethod
 from typing import Any, cast
 
+from numpy.typing import NDArray
+
 from rpmodels.families import FiniteSupport
+from rpmodels.learning.spectra import are_images, spectral_features
 from rpmodels.learning.teaching import MANY, compact_features, k_means, teach
 from rpmodels.learning.trainable import Trainable
 from rpmodels.model import RPM
@@ -72,12 +75,35 @@ class KMeansStart(Start):
 
     def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
         """Cluster, then teach."""
-        family = cast(FiniteSupport, model.prior.family)
         with seeded(seed):
             reinitialise(model.recognition)
         observations = observations.some(MANY)
-        features = compact_features(model, observations, seed)
-        if len(features) < family.n_states:
-            return
-        clusters = k_means(features, family.n_states, seed)
+        _teach_clusters(model, observations, compact_features(model, observations, seed), seed)
+
+
+class SpectralStart(Start):
+    """The same for textures, by clusters of power spectra. Fresh weights alone where observations are no images.
+
+    Clusters of pixels are shades of grey; spectra tell textures apart (docs/results/lda.md). Many starts of k-means,
+    so that fits with different seeds begin at the same clusters.
+    """
+
+    name = "spectra"
+    n_init = 20
+
+    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
+        """Cluster, then teach."""
+        with seeded(seed):
+            reinitialise(model.recognition)
+        observations = observations.some(MANY)
+        if are_images(observations):
+            features = spectral_features(model, observations, seed)
+            _teach_clusters(model, observations, features, seed, self.n_init)
+
+
+def _teach_clusters(model: RPM, observations: Observations, features: NDArray[Any], seed: int, n_init: int = 3) -> None:
+    """Nothing where rows are fewer than states."""
+    n_states = cast(FiniteSupport, model.prior.family).n_states
+    if len(features) >= n_states:
+        clusters = k_means(features, n_states, seed, n_init)
         teach(model, observations, clusters.reshape(observations.exists.shape), seed)

@@ -61,7 +61,11 @@ def teach(model: RPM, observations: Observations, states: NDArray[np.int64], see
 
 def compact_features(model: RPM, observations: Observations, seed: int) -> NDArray[Any]:
     """`features`, reduced by PCA where they are many."""
-    wide = features(model, observations)
+    return compact(features(model, observations), seed)
+
+
+def compact(wide: NDArray[Any], seed: int) -> NDArray[Any]:
+    """Principal components, where columns are many."""
     if min(wide.shape) <= COMPONENTS:
         return wide
     reduced = PCA(COMPONENTS, svd_solver="randomized", random_state=seed % 2**32).fit_transform(wide)
@@ -101,9 +105,9 @@ def _one_hot(observations: Observations, name: str) -> NDArray[Any]:
     return table
 
 
-def k_means(rows: NDArray[Any], n_clusters: int, seed: int) -> NDArray[np.int64]:
+def k_means(rows: NDArray[Any], n_clusters: int, seed: int, n_init: int = 3) -> NDArray[np.int64]:
     """Cluster of every row; fewer distinct rows than clusters is no reason to complain here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = KMeans(n_clusters, n_init=3, random_state=seed % 2**32).fit_predict(rows)
+        found = KMeans(n_clusters, n_init=n_init, random_state=seed % 2**32).fit_predict(rows)
     return np.asarray(found, np.int64)
