@@ -4,6 +4,7 @@ Every model trains once, from one start, with the settings it has in the tables;
 quality is measured. Quality is the accuracy on test images, and the share of the ball's path that is explained.
 """
 
+import importlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ LOOKED_AT = 5_000
 """Images that a network in training is judged by."""
 GROWTH = 1.25
 """Steps between two looks grow by this factor."""
+LEVELS = {PAIRS: (0.2, 0.3, 0.4, 0.5, 0.8), BALL: (0.5, 0.7, 0.9, 0.95, 0.98, 0.99)}
+"""Of quality, at which times are compared."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +70,13 @@ class ComputeTime(Experiment):
 
     def run(self, row: Row, settings: Any, seed: int) -> Outcome:
         """One training with looks at it."""
+        importlib.import_module("torch._dynamo")  # the first step of a process would, and it takes a second
         return (_pairs if row.condition == PAIRS else _ball)(row, settings, seed)
 
     def figures(self, outcomes: Mapping[Row, Sequence[Outcome]], settings: Any, folder: Path) -> None:
         """Curves, and who reached what first."""
         time_figures.draw(outcomes, (PAIRS, BALL), folder)
-        lines = [line for panel in (PAIRS, BALL) for line in _firsts(outcomes, panel)]
+        lines = [line for panel in (PAIRS, BALL) for line in (*_medians(outcomes, panel), *_firsts(outcomes, panel))]
         write_text(folder / "first.md", "\n".join(lines) + "\n")
 
 
@@ -180,6 +184,24 @@ def _conditioned(model: Any, series: Series) -> NDArray[Any]:
     return np.asarray(torch.cat(parts).numpy())
 
 
+def _medians(outcomes: Mapping[Row, Sequence[Outcome]], panel: str) -> list[str]:
+    """A table of the seconds to every level, medians over seeds (∞ where half of them never reach it)."""
+    rows = {row: each for row, each in outcomes.items() if row.condition == panel}
+    if not rows:
+        return []
+    lines = ["", f"| {panel} | " + " | ".join(f"{level}" for level in LEVELS[panel]) + " |"]
+    lines.append("|---" * (1 + len(LEVELS[panel])) + "|")
+    for row, each in rows.items():
+        times = [np.median([_when(outcome.extras, level) for outcome in each]) for level in LEVELS[panel]]
+        lines.append(f"| {row.model} {row.method} | " + " | ".join(f"{when:.3g} s" for when in times) + " |")
+    return [*lines, ""]
+
+
+def _when(curve: Mapping[str, Sequence[float]], level: float) -> float:
+    """Seconds until the quality was first at a level."""
+    return _reached(np.array(curve["seconds"]), np.maximum.accumulate(np.array(curve["quality"])), level)
+
+
 def _firsts(outcomes: Mapping[Row, Sequence[Outcome]], panel: str) -> list[str]:
     """For every baseline: was the RPM earlier at all that it reached?"""
     rows = {row: each for row, each in outcomes.items() if row.condition == panel}
@@ -214,6 +236,8 @@ def _reached(seconds: NDArray[Any], best: NDArray[Any], level: float) -> float:
     if best[-1] < level:
         return float("inf")
     after = int(np.argmax(best >= level))
+    if after == 0:
+        return float(seconds[0])
     share = (level - best[after - 1]) / (best[after] - best[after - 1])
     return float(seconds[after - 1] * (seconds[after] / seconds[after - 1]) ** share)
 
