@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 import rpmodels as rp
 from rpmodels.errors import InputError
+from rpmodels.learning import RandomStart, SpectralStart
+from rpmodels.learning.spectra import are_images, spectral_features
+from rpmodels.learning.teaching import compact_features, k_means
 from rpmodels.observations import cut_patches
 
 SIZE = 6
@@ -148,3 +152,41 @@ def test_f_against_the_prior(fitted):
     model, _, _, _ = fitted
     np.testing.assert_allclose(model.prior_, 1 / 3, atol=1e-6)
     rp.plots.mixture_against_prior(model, "patch")
+
+
+def waves(n, side, seed):
+    """Waves of two directions, of any phase and brightness: pixels cannot tell them apart."""
+    random = np.random.default_rng(seed)
+    way = random.integers(2, size=n)
+    phase, grey = random.uniform(0, 2 * np.pi, (2, n, 1, 1))
+    rows, columns = np.mgrid[:side, :side]
+    along = np.where(way[:, None, None] == 0, rows, columns)
+    return np.sin(along * np.pi / 2 + phase) + grey + 0.3 * random.standard_normal((n, side, side)), way
+
+
+def test_spectra_tell_textures_apart_where_pixels_do_not():
+    patches, way = waves(400, 12, 0)
+    observations = rp.read({"patch": patches.reshape(40, 10, 12, 12)}, series=True)
+    model = rp.RPLDA(2).build(observations)[0]
+    model.prepare(observations)
+
+    def agreement(features):
+        return adjusted_rand_score(way, k_means(features, 2, 0))
+
+    assert agreement(spectral_features(model, observations, 0)) > 0.95
+    assert agreement(compact_features(model, observations, 0)) < 0.5
+    SpectralStart()(model, observations, 0)
+    _, factors = next(model.recognised(observations))
+    taught = factors["patch"].g[..., 0] > factors["patch"].g[..., -1]
+    assert adjusted_rand_score(way, taught.ravel()) > 0.8
+
+
+def test_what_is_no_image_starts_at_random():
+    words = rp.read({"patch": np.random.default_rng(0).standard_normal((10, 5, 4))}, series=True)
+    assert not are_images(words)
+    models = [rp.RPLDA(2, random_state=0).build(words)[0] for _ in range(2)]
+    for model, start in zip(models, (SpectralStart(), RandomStart()), strict=True):
+        model.prepare(words)
+        start(model, words, 3)
+    for one, other in zip(*(model.parameters() for model in models), strict=True):
+        np.testing.assert_array_equal(one.detach(), other.detach())
