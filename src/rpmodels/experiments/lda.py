@@ -39,7 +39,7 @@ class TextureTopics(Experiment):
     name = "lda"
     summary = "textures of image patches"
     presets: Mapping[str, Any] = {
-        "quick": Settings(True, 100, 3, 0.5, 600, 2, ("pooled",)),
+        "quick": Settings(True, 100, 3, 0.5, 800, 2, ("pooled",)),
         "mosaics": Settings(True, 100, 3, 0.5, 800, 4),
         "paper": Settings(),
     }
