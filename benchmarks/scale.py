@@ -26,6 +26,7 @@ import torch
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import LogLocator
 
 import rpmodels as rp
 from rpmodels.estimators import RPMEstimator
@@ -278,8 +279,11 @@ def plot(results: dict[str, Any], path: Path) -> None:
         rows, what = results["growth"]["rows"][name], name.split()[-1]
         ax.loglog([row[what] for row in rows], [row["ms_per_step"] for row in rows], "o-")
         ax.set(xlabel=what, ylabel="ms a step", title=f"{name}: {results['growth']['exponents'][name]:.2f}")
-        ax.minorticks_off()
         ax.set_xticks([row[what] for row in rows], [f"{row[what]:g}" for row in rows])
+    for ax in axes.flat:
+        ax.minorticks_off()
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.yaxis.set_major_formatter("{x:g}")
     figure.savefig(path, dpi=120)
     plt.close(figure)
 
