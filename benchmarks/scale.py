@@ -160,7 +160,7 @@ def member(steps: int, rounds: int) -> Answer:
         return {"images_per_second": max(rates)}
 
 
-def group(world: int, steps: int = 10) -> float:
+def group(world: int, steps: int = 25) -> float:
     """So many processes on this machine, one thread each."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
