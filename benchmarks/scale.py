@@ -1,6 +1,6 @@
 """What it costs and where it stops: memory, throughput, growth, one process against two, a million pairs.
 
-    python benchmarks/scale.py [memory|growth|together|million|transform …]
+    python benchmarks/scale.py [memory|growth|together|engines|million|transform …]
 
 Every measurement runs in a process of its own, with one thread unless it says otherwise. Writes
 docs/results/bench-scale.json and bench-scale.png. Times on a shared machine are noisy: ratios are taken in one run.
@@ -141,13 +141,13 @@ def transform(n: int) -> Answer:
     return found
 
 
-def member(steps: int, rounds: int) -> Answer:
+def member(steps: int, rounds: int, engine: dict[str, Any] | None = None) -> Answer:
     """One process of a group (or alone): images a second through the paper's network, best of several rounds."""
     with process_group():
         random = np.random.default_rng(0)
         images = {name: random.integers(0, 256, (4_000, 28, 28)).astype(np.uint8) for name in ("x1", "x2")}
         observations = rp.read(images)
-        model, _ = rp.RPCategorical(10, tied=True, random_state=0).build(observations)
+        model, _ = rp.RPCategorical(10, tied=True, engine=engine, random_state=0).build(observations)
         model.prepare(observations)
         training = Training(max_iter=10**6, batch_size=1000)
         run = Run.start(model, Divided(observations, observations, None), training, 0)
@@ -182,6 +182,16 @@ def together(rounds: int = 5) -> dict[str, Any]:
     found = {"one": rates[1], "two": rates[2], "ratio_of_best": max(rates[2]) / max(rates[1])}
     print("together", found, flush=True)
     return found
+
+
+def engines() -> dict[str, float]:
+    """Images a second with networks as they are, in bfloat16, and compiled; one thread."""
+    kinds: dict[str, dict[str, Any]] = {
+        "plain": {},
+        "bfloat16": {"precision": "bfloat16"},
+        "compiled": {"compile": True},
+    }
+    return {name: alone("member", 5, 3, engine)["images_per_second"] for name, engine in kinds.items()}
 
 
 def million(n: int, threads: int) -> Answer:
@@ -260,6 +270,7 @@ PARTS: dict[str, Callable[[], Any]] = {
     "memory": all_memory,
     "growth": all_growth,
     "together": together,
+    "engines": engines,
     "million": lambda: alone("million", 10**6, 2),
     "transform": lambda: alone("transform", 50_000),
 }
