@@ -181,6 +181,18 @@ def test_spectra_tell_textures_apart_where_pixels_do_not():
     assert adjusted_rand_score(way, taught.ravel()) > 0.8
 
 
+def test_padding_is_no_cluster_of_its_own():
+    patches, way = waves(400, 12, 0)
+    lengths = [10] * 35 + [2] * 25  # 200 places that do not exist
+    observations = rp.read({"patch": np.split(patches, np.cumsum(lengths)[:-1])}, series=True)
+    model = rp.RPLDA(2).build(observations)[0]
+    model.prepare(observations)
+    SpectralStart()(model, observations, 0)
+    _, factors = next(model.recognised(observations))
+    taught = (factors["patch"].g[..., 0] > factors["patch"].g[..., -1])[observations.exists]
+    assert adjusted_rand_score(way, taught) > 0.8
+
+
 def test_what_is_no_image_starts_at_random():
     words = rp.read({"patch": np.random.default_rng(0).standard_normal((10, 5, 4))}, series=True)
     assert not are_images(words)

@@ -101,7 +101,7 @@ def _decoded(
     latents: list[NDArray[np.float64]], runs: Runs, training: NDArray[np.int64], held_out: NDArray[np.int64]
 ) -> dict[str, float]:
     def score(kind: str, among: NDArray[np.bool_]) -> float:
-        known, new = (runs_of[among[runs_of]] for runs_of in (training, held_out))
+        known, new = (part[among[part]] for part in (training, held_out))
         decoder = Decoder(kind).fit([latents[n] for n in known], [runs.position[n] for n in known])
         return decoder.score([latents[n] for n in new], [runs.position[n] for n in new])
 

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Any, cast
 
+import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels.families import FiniteSupport
@@ -102,8 +103,10 @@ class SpectralStart(Start):
 
 
 def _teach_clusters(model: RPM, observations: Observations, features: NDArray[Any], seed: int, n_init: int = 3) -> None:
-    """Nothing where rows are fewer than states."""
+    """The clusters of the sites that exist; nothing where they are fewer than states."""
     n_states = cast(FiniteSupport, model.prior.family).n_states
-    if len(features) >= n_states:
-        clusters = k_means(features, n_states, seed, n_init)
-        teach(model, observations, clusters.reshape(observations.exists.shape), seed)
+    there = observations.exists
+    if there.sum() >= n_states:
+        states = np.zeros(there.shape, np.int64)
+        states[there] = k_means(features[there.ravel()], n_states, seed, n_init)
+        teach(model, observations, states, seed)
