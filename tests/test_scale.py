@@ -286,7 +286,8 @@ def test_networks_in_bfloat16_and_everything_else_in_full(in_memory):
 
 
 @pytest.mark.soak
-def test_compiled_networks_give_the_same_fit(tmp_path):
+@pytest.mark.parametrize("images", [False, True])
+def test_compiled_networks_give_the_same_fit(images, tmp_path):
     # In a process of its own: a compiler cannot read functions that check their shapes.
     program = (
         "import sys, numpy as np, rpmodels as rp\n"
@@ -294,8 +295,12 @@ def test_compiled_networks_give_the_same_fit(tmp_path):
         "made = [rp.RPCategorical(3, max_iter=12, batch_size=20, n_init=1, random_state=0, engine={'compile': c})"
         ".fit(x) for c in (True, False)]\n"
         "np.testing.assert_allclose(*(each.history_['free_energy'] for each in made), atol=1e-4)\n"
+        "np.testing.assert_allclose(*(each.score_samples(x) for each in made), atol=1e-4)\n"
     )
-    np.savez(tmp_path / "x.npz", **pairs())
+    x = pairs()
+    if images:  # convolutions, by batches of several sizes
+        x = {name: np.kron(each[:, :, None], np.ones((1, 4, 16), np.float32)) for name, each in x.items()}
+    np.savez(tmp_path / "x.npz", **x)
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "x.npz")], check=True, timeout=600)
 
 

@@ -39,15 +39,18 @@ class Mixed(Computing):
 
 
 class Compiled(Computing):
-    """By torch.compile, once for every network. It needs a compiler, and seconds for each start of a fit."""
+    """By torch.compile, once for every network and size of batch. It needs a compiler, and seconds for each of them.
+
+    One program for all sizes (dynamic=True) fails in PyTorch 2.13 for convolutions in channels_last.
+    """
 
     def __init__(self) -> None:
         self._compiled: WeakKeyDictionary[nn.Module, Any] = WeakKeyDictionary()
 
     def __call__(self, network: nn.Module, rows: Shaped[Tensor, "n *event"]) -> Float[Tensor, "n R"]:
-        """Compile at the first call; batches of other sizes are the same program."""
+        """Compile at the first call."""
         if network not in self._compiled:
-            self._compiled[network] = torch.compile(network, dynamic=True)
+            self._compiled[network] = torch.compile(network, dynamic=False)
         raw: Tensor = self._compiled[network](rows)
         return raw
 
