@@ -196,6 +196,8 @@ def test_padding_is_no_cluster_of_its_own():
 def test_what_is_no_image_starts_at_random():
     words = rp.read({"patch": np.random.default_rng(0).standard_normal((10, 5, 4))}, series=True)
     assert not are_images(words)
+    several = rp.read({"a": np.zeros((4, 12, 12)), "b": np.zeros((4, 9, 9))})
+    assert not are_images(several)
     models = [rp.RPLDA(2, random_state=0).build(words)[0] for _ in range(2)]
     for model, start in zip(models, (SpectralStart(), RandomStart()), strict=True):
         model.prepare(words)

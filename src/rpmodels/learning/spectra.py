@@ -16,9 +16,9 @@ FLOOR = 1e-6
 
 
 def are_images(observations: Observations) -> bool:
-    """Whether all observations are images, (H, W) or (channels, H, W), large enough."""
-    shapes = [spec.event_shape for spec in observations.specs.values() if not spec.is_label]
-    return bool(shapes) and all(len(shape) in (2, 3) and min(shape[-2:]) >= SMALLEST for shape in shapes)
+    """Whether all observations are images of one shape, (H, W) or (channels, H, W), large enough."""
+    shapes = {spec.event_shape for spec in observations.specs.values() if not spec.is_label}
+    return len(shapes) == 1 and all(len(shape) in (2, 3) and min(shape[-2:]) >= SMALLEST for shape in shapes)
 
 
 def spectral_features(model: RPM, observations: Observations, seed: int) -> NDArray[Any]:

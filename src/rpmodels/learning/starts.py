@@ -85,8 +85,8 @@ class KMeansStart(Start):
 class SpectralStart(Start):
     """The same for textures, by clusters of power spectra. Fresh weights alone where observations are no images.
 
-    Clusters of pixels are shades of grey; spectra tell textures apart (docs/results/lda.md). Many starts of k-means,
-    so that fits with different seeds begin at the same clusters.
+    Clusters of pixels are shades of grey; spectra tell textures apart (docs/results/lda.md). Many starts of k-means:
+    its own poor optima shall not decide where a fit begins.
     """
 
     name = "spectra"
