@@ -42,6 +42,12 @@ def test_two_processes_take_the_steps_of_one(results, case):
     assert np.ptp(alone["free_energy"]) > 0.01  # something was learnt, so equal gradients mean something
 
 
+@pytest.mark.parametrize("case", [case for case in CASES if case != "unseeded"])
+def test_two_processes_give_the_numbers_they_gave(results, case):
+    known = json.loads((Path(__file__).parent / "references.json").read_text(encoding="utf-8"))
+    assert results["pair.0"][case]["score"] == pytest.approx(known["in one process"][case], rel=1e-6)
+
+
 def test_without_a_seed_all_processes_draw_the_same(results):
     assert results["pair.0"]["unseeded"] == results["pair.1"]["unseeded"]
 

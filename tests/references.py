@@ -1,0 +1,144 @@
+"""Numbers of small fits that a change of structure must leave as they are; `python tests/references.py` writes them.
+
+All in double precision with few steps: what is left of rounding after them is far below the tolerance of the test.
+"""
+
+import json
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+from sklearn.base import clone
+
+import rpmodels as rp
+from jobs import together
+
+FILE = Path(__file__).parent / "references.json"
+COMMON = {"dtype": "float64", "random_state": 7}
+
+
+class KilledError(Exception):
+    """Stands for the end of the process."""
+
+
+def pairs(seed, missing=0):
+    random = np.random.default_rng(seed)
+    z = random.integers(4, size=90)
+    x = {name: 1.5 * np.eye(4)[z] @ random.normal(size=(4, 5)) + 0.5 * random.normal(size=(90, 5)) for name in "ab"}
+    x["b"][: missing * 7 : 7] = np.nan
+    return x
+
+
+def smooth(seed, unequal):
+    random = np.random.default_rng(seed)
+    lengths = random.integers(9, 16, size=16) if unequal else np.full(44, 12)
+    mixing = random.normal(size=(1, 4))
+    return [
+        np.sin(np.arange(n)[:, None] / 3 + random.uniform(0, 6)) @ mixing + 0.3 * random.normal(size=(n, 4))
+        for n in lengths
+    ]
+
+
+def switching(seed):
+    random = np.random.default_rng(seed)
+    states = [np.cumsum(random.random(n) < 0.2) % 3 for n in random.integers(12, 20, size=12)]
+    return [np.eye(3)[z] @ (2 * np.eye(3, 4)) + 0.6 * random.normal(size=(len(z), 4)) for z in states]
+
+
+def words(seed):
+    random = np.random.default_rng(seed)
+    shares = random.dirichlet([0.4] * 3, 14)
+    z = np.stack([random.choice(3, 15, p=each) for each in shares])
+    return 2 * np.eye(3)[z] + 0.5 * random.normal(size=(14, 15, 3))
+
+
+def values(found):
+    """Results in one row."""
+    parts = found if isinstance(found, list) else [found]
+    return np.concatenate([np.asarray(part, float).ravel() for part in parts])
+
+
+def states(model, new):
+    return model.predict_proba(new)
+
+
+def coordinates(model, new):
+    return model.transform(new)
+
+
+CASES = {
+    "categorical": (rp.RPCategorical(4, n_init=3, max_iter=40, prior="learned", **COMMON), pairs, states),
+    "move": (rp.RPCategorical(4, n_init=1, max_iter=120, **COMMON), pairs, states),
+    "fa": (rp.RPFA(2, n_init=2, max_iter=30, batch_size=40, **COMMON), pairs, coordinates),
+    "fa, full": (rp.RPFA(2, n_init=1, max_iter=15, covariance="full", **COMMON), pairs, coordinates),
+    "fa, refined": (rp.RPFA(1, n_init=1, max_iter=10, e_step="natural_gradient", **COMMON), pairs, coordinates),
+    "fa, free": (
+        rp.RPFA(1, n_init=1, max_iter=15, e_step="free", expected_log_mixture="interior_free", **COMMON),
+        pairs, coordinates,
+    ),
+    "fa, second order": (
+        rp.RPFA(2, n_init=1, max_iter=15, expected_log_mixture="second_order", **COMMON), pairs, coordinates,
+    ),
+    "fa, Monte Carlo": (
+        rp.RPFA(2, n_init=1, max_iter=15, expected_log_mixture="monte_carlo", **COMMON), pairs, coordinates,
+    ),
+    "fa, kernel density": (rp.RPFA(1, n_init=1, max_iter=15, marginal="kernel_density", **COMMON), pairs, coordinates),
+    "fa, remembered": (
+        rp.RPFA(1, n_init=1, max_iter=15, batch_size=30, engine={"atoms": "remembered"}, **COMMON), pairs, coordinates,
+    ),
+    "gpfa, per time": (
+        rp.RPGPFA(1, n_init=3, max_iter=24, **COMMON), lambda seed: np.stack(smooth(seed, False)), coordinates,
+    ),
+    "gpfa, pooled": (rp.RPGPFA(2, n_init=1, max_iter=15, **COMMON), lambda seed: smooth(seed, True), coordinates),
+    "gpfa, paper": (
+        rp.RPGPFA(1, n_init=1, **{**rp.presets.paper(), "max_iter": 15}, **COMMON),
+        lambda seed: np.stack(smooth(seed, False)), coordinates,
+    ),
+    "lda": (rp.RPLDA(3, n_init=2, max_iter=40, **COMMON), words, coordinates),
+    "hmm": (rp.RPHMM(3, n_init=2, max_iter=60, **COMMON), switching, states),
+    "lds": (rp.RPLDS(2, n_init=2, max_iter=15, **COMMON), lambda seed: smooth(seed, True), coordinates),
+}  # fmt: skip
+
+
+def told(model, new, latents):
+    """What there is to compare."""
+    found = values(latents(model, new))
+    return {
+        "score": float(model.score_),
+        "ceiling": float(model.score_.ceiling),
+        "steps": model.n_iter_,
+        "free_energy": [float(each) for each in model.history_["free_energy"][[0, -1]]],
+        "restarts": [[each.kind, *each.free_energies] for each in model.restarts_],
+        "new": [float(each) for each in model.score_samples(new)[:4]],
+        "latents": [float(each) for each in found[:: max(1, len(found) // 12)][:12]],
+    }
+
+
+def measured(name):
+    """Of one case."""
+    estimator, data, latents = CASES[name]
+    return told(estimator.fit(data(0)), data(1), latents)
+
+
+def resumed(name):
+    """Of the same fit, killed at one of its last steps and begun again from its checkpoint."""
+    estimator, data, latents = CASES[name]
+    last = estimator.max_iter - 2
+
+    def kill(state):
+        if state.step == last:
+            raise KilledError
+
+    with tempfile.TemporaryDirectory() as folder:
+        with suppress(KilledError):
+            clone(estimator).set_params(callbacks=[kill]).fit(data(0), checkpoint=folder, checkpoint_every=0)
+        return told(estimator.fit(data(0), checkpoint=folder, checkpoint_every=0), data(1), latents)
+
+
+if __name__ == "__main__":
+    found = {name: measured(name) for name in CASES}
+    found["in one process"] = {
+        name: float(estimator.fit(data()).score_) for name, (estimator, data) in together.CASES.items()
+    }
+    FILE.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
