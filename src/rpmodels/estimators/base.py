@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 
 from rpmodels import checks, errors
 from rpmodels.estimators import choices, files, summary, tables
+from rpmodels.estimators.description import Description, Latents
 from rpmodels.estimators.engine import Engine
 from rpmodels.estimators.fingerprint import fingerprint
 from rpmodels.free_energy import Score
@@ -45,6 +46,8 @@ LABELS = {Kind.EXACT: "", Kind.UPPER_BOUND: "a lower bound of the", Kind.ESTIMAT
 class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """fit / score / score_samples in scikit-learn's manner. A subclass builds the model and names its verbs."""
 
+    description: ClassVar[Description]
+    """What everybody above asks of an estimator, beside `latents`."""
     settle: ClassVar[float] = 0.3
     """Share of the steps after the drop of the learning rate."""
     sites_and_trials_a_step: ClassVar[tuple[int, int]] = (10_000, 20)
@@ -286,8 +289,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             parts: arguments that are your own code (`network=`, `kernel=`, …), built as they were when saved
 
         """
-        known = _family_tree(RPMEstimator)
-        estimator = files.load(path, known, device, dtype, parts)
+        estimator = files.load(path, concrete(RPMEstimator), device, dtype, parts)
         if not isinstance(estimator, cls):
             raise errors.other_class(str(path), cls.__name__, type(estimator).__name__)
         return estimator
@@ -315,6 +317,13 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         X, _ = adapters.to_trials(X, series=False)
         factors = None if isinstance(X, Mapping) else tables.columns(self)
         return read(tables.checked(self, X, reset=False), factors=factors, presence=presence, known=known)
+
+    @abstractmethod
+    def latents(self, X: Any, *, presence: Any = None) -> Latents:
+        """What the model says of data, from whatever factors are present, in the form of X.
+
+        Beside the data it takes what `description.takes` names.
+        """
 
     def score_samples(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[np.float64]:
         """log W of every observation (eq 4): nats above the independent model, each scored alone."""
@@ -358,10 +367,10 @@ def _collapsed(score: Score, observations: Observations) -> bool:
     return bool(score < LEARNT_NOTHING * max(1.0, float(observations.exists.sum(1).mean())))
 
 
-def _family_tree(kind: type) -> dict[str, type]:
-    """Every estimator there is, by name."""
-    children: list[type] = kind.__subclasses__()
+def concrete(kind: type[Estimator]) -> dict[str, type[Estimator]]:
+    """Every estimator there is, by the name of its class."""
+    children: list[type[Estimator]] = kind.__subclasses__()
     tree = {each.__name__: each for each in children if not isabstract(each)}
     for each in children:
-        tree |= _family_tree(each)
+        tree |= concrete(each)
     return tree

@@ -12,6 +12,7 @@ from torch import Tensor
 from rpmodels import checks, generative
 from rpmodels.estimators import choices
 from rpmodels.estimators.base import RPMEstimator
+from rpmodels.estimators.description import Description, Latents, States
 from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, SplitMerge, Start, Training
 from rpmodels.mixtures import PerSite
 from rpmodels.model import RPM
@@ -120,6 +121,13 @@ class RPCategorical(RPMEstimator):
         return max(1, round(RUNG * training.max_iter))
 
     # ---- using ------------------------------------------------------------------------------
+
+    description = Description("categorical", States(), "n_states")
+
+    def latents(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Latents:
+        """Probabilities of the states (N, K), and the most probable ones (N,)."""
+        found = self.predict_proba(X, presence=presence)
+        return Latents(found, probabilities=found, states=found.argmax(1))
 
     def predict_proba(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
         """Posterior over the states from every factor that is present (A14): (N, K)."""

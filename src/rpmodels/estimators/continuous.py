@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from rpmodels import errors, log_weight
 from rpmodels.estimators import choices, tables
 from rpmodels.estimators.base import LABELS, RPMEstimator
+from rpmodels.estimators.description import Latents
 from rpmodels.estimators.layout import Layout, joined
 from rpmodels.estimators.marginals import variances
 from rpmodels.families import Continuous, Family
@@ -139,6 +140,11 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
     def _new(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
         """New data, checked against what the model was fitted to."""
         return self._read(X, known=self._fitted().specs, **options)
+
+    def latents(self, X: Any, **options: Any) -> Latents:
+        """Means and variances (…, K), and when they are; `options` as in `posterior`."""
+        found = self.posterior(X, **options)
+        return Latents(found.mean, spread=found.variance, times=found.times)
 
     def transform(self, X: Any, **options: Any) -> Any:
         """Posterior means of the latents, from whatever factors are present, in the form of X."""

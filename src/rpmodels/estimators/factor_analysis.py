@@ -5,6 +5,7 @@ from typing import Any
 
 from rpmodels.estimators import tables
 from rpmodels.estimators.continuous import ContinuousEstimator
+from rpmodels.estimators.description import Coordinates, Description
 from rpmodels.estimators.layout import Layout, Rows
 from rpmodels.families import Family
 from rpmodels.learning import AsGiven, RandomStart, Start, Training
@@ -85,6 +86,8 @@ class RPFA(ContinuousEstimator):
         engine: Mapping[str, Any] | None = None,
     ) -> None:
         self._remember(locals())
+
+    description = Description("fa", Coordinates(), "n_latents")
 
     def _prior(self, family: Family, observations: Observations) -> Prior:
         return GaussianPrior(family, self.learned_prior)

@@ -13,6 +13,7 @@ from rpmodels.carriers import Sites
 from rpmodels.estimators import kernels, layout
 from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
+from rpmodels.estimators.description import Coordinates, Description
 from rpmodels.estimators.marginals import LatentMarginals
 from rpmodels.estimators.series import atoms_of_series, check_clock, read_series, times_ahead
 from rpmodels.families import Family
@@ -183,6 +184,8 @@ class RPGPFA(ContinuousEstimator):
         return LEAD * float(observations.exists.sum(1).mean())
 
     # ---- using ------------------------------------------------------------------------------
+
+    description = Description("gpfa", Coordinates(), "n_latents", in_trials=True, in_time=True, takes=("times",))
 
     @property
     def length_scales_(self) -> NDArray[Any]:

@@ -14,6 +14,7 @@ from rpmodels import checks
 from rpmodels.carriers import Sites
 from rpmodels.estimators import choices
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
+from rpmodels.estimators.description import Description, Latents, States
 from rpmodels.estimators.layout import Layout, joined, padded_to
 from rpmodels.estimators.series import check_moves, read_series
 from rpmodels.estimators.streams import Stream
@@ -137,6 +138,18 @@ class RPHMM(RPMEstimator):
         return max(1, round(RUNG * training.max_iter))
 
     # ---- using ------------------------------------------------------------------------------
+
+    description = Description("hmm", States(), "n_states", in_trials=True, in_time=True)
+
+    def latents(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Latents:
+        """Probabilities of the states (…, K), and their most probable sequences (…) with their times."""
+        observations, layout = self._new(X, presence)
+        posteriors = self._posteriors(observations)
+        found, states = (
+            layout.form(joined(each, observations.n_sites))
+            for each in ([q.mu for q in posteriors], [q.viterbi() for q in posteriors])
+        )
+        return Latents(found, probabilities=found, states=states, times=layout.times)
 
     def read(self, X: Any, presence: Mapping[str, Any] | None = None) -> Observations:
         """New data as the library holds them, checked against what the model was fitted to."""

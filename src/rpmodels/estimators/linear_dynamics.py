@@ -13,6 +13,7 @@ from rpmodels import checks, errors
 from rpmodels.estimators import layout
 from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
+from rpmodels.estimators.description import Coordinates, Description
 from rpmodels.estimators.marginals import LatentMarginals
 from rpmodels.estimators.series import atoms_of_series, check_moves, check_steps, read_series, times_ahead
 from rpmodels.estimators.streams import Stream
@@ -160,6 +161,10 @@ class RPLDS(ContinuousEstimator):
         return LEAD * float(observations.exists.sum(1).mean())
 
     # ---- using ------------------------------------------------------------------------------
+
+    description = Description(
+        "lds", Coordinates(), "n_latents", in_trials=True, in_time=True, takes=("times", "inputs")
+    )
 
     def smooth(self, X: Any, **options: Any) -> LatentPosterior:
         """The same as `posterior`."""

@@ -14,11 +14,12 @@ from torch import Tensor
 from rpmodels import checks, errors
 from rpmodels.estimators import choices
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
+from rpmodels.estimators.description import Description, Latents, Proportions
 from rpmodels.estimators.layout import joined
 from rpmodels.learning import AsGiven, Move, RandomStart, SpectralStart, SplitMergeSites, Start, Training
 from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
 from rpmodels.model import RPM
-from rpmodels.observations import Observations, cut_patches, read
+from rpmodels.observations import Observations, adapters, cut_patches, read
 from rpmodels.priors import DirichletPosterior, DirichletPrior
 
 FACTOR = "patch"
@@ -148,6 +149,9 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
         return self._fit(observations, checkpoint, checkpoint_every)
 
     def _read(self, X: Any, presence: Any = None, **options: Any) -> Observations:
+        X, _ = adapters.to_trials(X, timed=False)  # rows of a frame are parts, by its first level
+        if isinstance(X, Mapping):
+            raise errors.one_factor_only(type(self).__name__, list(X))
         if self.patch_size is not None:
             X = [cut_patches(image, self.patch_size, self.stride, self.padding) for image in X]
         given = None if presence is None else {FACTOR: presence}
@@ -184,6 +188,15 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
 
     # ---- using ------------------------------------------------------------------------------
 
+    description = Description("lda", Proportions(), "n_topics", in_trials=True, one_factor=True)
+
+    def latents(self, X: Any, *, presence: Any = None) -> Latents:
+        """Mixtures of the observations (N, K), and probabilities and topics of their parts."""
+        observations = self.read(X, presence)
+        posteriors = self._posteriors(observations)
+        parts = self._formed([q.mu for q in posteriors], observations)
+        return Latents(_proportions(posteriors), probabilities=parts, states=_most_probable(parts))
+
     def read(self, X: Any, presence: Any = None) -> Observations:
         """New data as the library holds them, checked against what the model was fitted to."""
         return self._read(X, presence, known=self._fitted().specs)
@@ -193,8 +206,7 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
 
     def transform(self, X: Any, *, presence: Any = None) -> NDArray[Any]:
         """ω̄, the mixture of every observation: (N, K)."""
-        posteriors = self._posteriors(self.read(X, presence))
-        return np.asarray(torch.cat([q.proportions for q in posteriors]).cpu().numpy())
+        return _proportions(self._posteriors(self.read(X, presence)))
 
     def predict_proba(self, X: Any, *, presence: Any = None) -> Any:
         """Probabilities of the topics of every part: (N, J, K), or a list of (J_n, K) where they differ in number."""
@@ -203,8 +215,7 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any, *, presence: Any = None) -> Any:
         """The most probable topic of every part: (N, J), or a list."""
-        found = self.predict_proba(X, presence=presence)
-        return [each.argmax(-1) for each in found] if isinstance(found, list) else found.argmax(-1)
+        return _most_probable(self.predict_proba(X, presence=presence))
 
     def recognise(self, X: Any) -> Any:
         """f(z|x) of every part by itself, without its neighbours: (N, J, K), or a list."""
@@ -255,3 +266,13 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the topics, for data frames."""
         return np.asarray([f"topic{k}" for k in range(self.n_topics)], object)
+
+
+def _proportions(posteriors: Sequence[DirichletPosterior]) -> NDArray[Any]:
+    """ω̄, (N, K)."""
+    return np.asarray(torch.cat([q.proportions for q in posteriors]).cpu().numpy())
+
+
+def _most_probable(parts: Any) -> Any:
+    """The topic of every part: (N, J), or a list."""
+    return [each.argmax(-1) for each in parts] if isinstance(parts, list) else parts.argmax(-1)

@@ -6,7 +6,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from rpmodels.estimators import RPMEstimator
+from rpmodels.estimators import RPMEstimator, plain_data
 from rpmodels.estimators.base import AT_CEILING, LEARNT_NOTHING
 from rpmodels.families import Continuous, FiniteSupport
 from rpmodels.free_energy import Score
@@ -59,6 +59,7 @@ def diagnose(model: RPMEstimator, X: Any, **options: Any) -> Diagnosis:
         options: as in `score` (times, presence)
 
     """
+    X, options = plain_data(model, X, options)
     observations = model.read(X, **options)
     rpm = model.model_
     batches = list(rpm.infer(observations))
@@ -137,9 +138,8 @@ def _of_states(rpm: RPM, batches: list[Inferred]) -> list[Finding]:
     family = rpm.prior.family
     if not isinstance(family, FiniteSupport):
         return []
-    shares = torch.cat(
-        [log_probabilities(rpm.prior.family, each.posterior.eta).exp().flatten(0, 1) for each in batches]
-    )
+    parts = [(log_probabilities(rpm.prior.family, each.posterior.eta), each.batch.sites.exists) for each in batches]
+    shares = torch.cat([each[exists].exp() for each, exists in parts])
     rare = (shares.mean(0) < RARE / family.n_states).nonzero()[:, 0].tolist()
     return (
         [Finding("empty states", f"states {rare} are hardly used: {family.n_states} may be too many.")] if rare else []
@@ -167,7 +167,8 @@ def _of_factors(rpm: RPM, batches: list[Inferred]) -> list[Finding]:
 
 def _of_mixtures(rpm: RPM) -> list[Finding]:
     """F_j far from the prior: the model does not fit (in the model itself they are equal)."""
-    distances = {name: mixture_distance(rpm, name) for name in rpm.names}
+    known = [name for name, each in rpm.recognisers() if isinstance(each.family, FiniteSupport | Continuous)]
+    distances = {name: mixture_distance(rpm, name) for name in known}
     return [
         Finding("misfit", f"F of factor '{name}' is {far:.2f} nats from the prior (see plots.mixture_against_prior).")
         for name, far in distances.items()

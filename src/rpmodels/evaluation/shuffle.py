@@ -8,8 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from rpmodels import checks, errors
-from rpmodels.estimators import RPMEstimator
-from rpmodels.model import RPM
+from rpmodels.estimators import RPMEstimator, plain_data
 from rpmodels.observations import Observations
 from rpmodels.seeding import spawn
 
@@ -52,12 +51,13 @@ def shuffle_test(
 
     """
     checks.integer("n_shuffles", n_shuffles, 1)
+    X, options = plain_data(model, X, options)
     observations = model.read(X, **options)
     if len(observations) < 2:
         raise errors.bad_value("X", "at least two observations to shuffle", f"{len(observations)}")
     random = np.random.default_rng(spawn(random_state, 1)[0])
-    null = [_score(model.model_, shuffled(observations, random)) for _ in range(n_shuffles)]
-    return ShuffleTest(_score(model.model_, observations), np.array(null))
+    null = [_score(model, shuffled(observations, random)) for _ in range(n_shuffles)]
+    return ShuffleTest(_score(model, observations), np.array(null))
 
 
 def shuffled(observations: Observations, random: np.random.Generator) -> Observations:
@@ -72,5 +72,5 @@ def shuffled(observations: Observations, random: np.random.Generator) -> Observa
     return replace(observations, values=values)
 
 
-def _score(model: RPM, observations: Observations) -> float:
-    return float(torch.cat([each.energy.total for each in model.infer(observations)]).double().mean())
+def _score(model: RPMEstimator, observations: Observations) -> float:
+    return float(torch.cat([each.energy.total for each in model.model_.infer(observations)]).double().mean())
