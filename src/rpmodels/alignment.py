@@ -90,4 +90,4 @@ def _turned(angles: Trials, reference: Trials) -> tuple[NDArray[np.float64], ...
 
 def _flat(states: Any) -> NDArray[np.int64]:
     parts = states if isinstance(states, list) else [states]
-    return np.concatenate([np.ravel(each) for each in parts])
+    return np.concatenate([np.ravel(each) for each in parts]).astype(np.int64)

@@ -1,5 +1,6 @@
 """The estimator that the options of the command line ask for: its size, and its arguments from `--set`."""
 
+import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from types import UnionType
@@ -58,7 +59,7 @@ def make_estimator(
 
 def _settings(kind: type[RPMEstimator], texts: Sequence[str]) -> dict[str, Any]:
     """`ARGUMENT=VALUE` texts as arguments of the estimator, checked against its own annotations."""
-    hints = get_type_hints(kind.__init__)
+    hints = dict.fromkeys(inspect.signature(kind).parameters, Any) | get_type_hints(kind.__init__)
     known = [name for name in hints if name != "return"]
     found: dict[str, Any] = {}
     for text in texts:

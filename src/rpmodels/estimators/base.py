@@ -289,7 +289,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             parts: arguments that are your own code (`network=`, `kernel=`, …), built as they were when saved
 
         """
-        estimator = files.load(path, concrete(RPMEstimator), device, dtype, parts)
+        estimator = files.load(path, concrete(), device, dtype, parts)
         if not isinstance(estimator, cls):
             raise errors.other_class(str(path), cls.__name__, type(estimator).__name__)
         return estimator
@@ -367,10 +367,13 @@ def _collapsed(score: Score, observations: Observations) -> bool:
     return bool(score < LEARNT_NOTHING * max(1.0, float(observations.exists.sum(1).mean())))
 
 
-def concrete(kind: type[Estimator]) -> dict[str, type[Estimator]]:
+def concrete() -> dict[str, type[RPMEstimator]]:
     """Every estimator there is, by the name of its class."""
-    children: list[type[Estimator]] = kind.__subclasses__()
-    tree = {each.__name__: each for each in children if not isabstract(each)}
-    for each in children:
-        tree |= concrete(each)
+    return _below(RPMEstimator)
+
+
+def _below(kind: Any) -> dict[str, Any]:
+    tree = {each.__name__: each for each in kind.__subclasses__() if not isabstract(each)}
+    for each in kind.__subclasses__():
+        tree |= _below(each)
     return tree
