@@ -5,18 +5,18 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from rpmodels import checks, errors
-from rpmodels.mixtures import FreshAtoms, Lender, OwnAtoms, RememberedAtoms
+from rpmodels.mixtures import ExtraAtoms, FreshAtoms, NoExtraAtoms, RememberedAtoms
 from rpmodels.observations import Observations
 from rpmodels.recognition import Compiled, Computing, Mixed, Plain
 
-LENDERS: dict[str, Callable[[int], Lender]] = {
-    "own": lambda _: OwnAtoms(),
+EXTRA: dict[str, Callable[[int], ExtraAtoms]] = {
+    "own": lambda _: NoExtraAtoms(),
     "remembered": RememberedAtoms,
     "fresh": FreshAtoms,
 }
 AUTO = "auto"
 FEW, MANY = 100, 250
-"""Atoms of a batch from which on lending pays, and from which on it is not worth its cost."""
+"""Atoms of a batch from which on extra ones pay, and from which on they are not worth their cost."""
 PRECISIONS = ("full", "bfloat16")
 
 
@@ -42,8 +42,8 @@ class Engine:
     workers: int = 0
 
     def __post_init__(self) -> None:
-        if self.atoms not in (AUTO, *LENDERS):
-            raise errors.bad_choice("engine: atoms", (AUTO, *LENDERS), self.atoms)
+        if self.atoms not in (AUTO, *EXTRA):
+            raise errors.bad_choice("engine: atoms", (AUTO, *EXTRA), self.atoms)
         if self.precision not in PRECISIONS:
             raise errors.bad_choice("engine: precision", PRECISIONS, self.precision)
         checks.integer("engine: lent", self.lent, 1)
@@ -60,12 +60,12 @@ class Engine:
                 raise errors.bad_choice("a setting of engine", known, name)
         return Engine(**(given or {}))
 
-    def lender(self, batch_size: int | None, observations: Observations, empirical: bool) -> Lender:
-        """Whose atoms a step of so many observations has; none can be lent where p₀ is not `empirical`."""
+    def extra_atoms(self, batch_size: int | None, observations: Observations, empirical: bool) -> ExtraAtoms:
+        """Atoms beside those of a step of so many observations; there are none where p₀ is not `empirical`."""
         if self.atoms != AUTO:
-            return LENDERS[self.atoms](self.lent)
+            return EXTRA[self.atoms](self.lent)
         some = batch_size is not None and FEW <= batch_size < min(MANY, len(observations))
-        return FreshAtoms(self.lent) if some and empirical and observations.n_sites == 1 else OwnAtoms()
+        return FreshAtoms(self.lent) if some and empirical and observations.n_sites == 1 else NoExtraAtoms()
 
     def computing(self) -> Computing:
         """How networks are called."""

@@ -12,7 +12,7 @@ from rpmodels.mixtures import AtomPolicy, PerSite
 from rpmodels.observations import Observations, adapters, read
 from rpmodels.priors import GaussianPrior, Prior
 
-RUNG = 0.1
+INTERVAL = 0.1
 """Share of max_iter between two halvings of the starts."""
 
 
@@ -100,5 +100,5 @@ class RPFA(ContinuousEstimator):
     def _starts(self) -> Sequence[Start]:
         return [AsGiven(), *[RandomStart() for _ in range(self.n_init - 1)]]
 
-    def _rung(self, training: Training) -> int:
-        return max(1, round(RUNG * training.max_iter))
+    def _interval(self, training: Training) -> int:
+        return max(1, round(INTERVAL * training.max_iter))

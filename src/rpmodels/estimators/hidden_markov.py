@@ -24,7 +24,7 @@ from rpmodels.observations import Observations, windowed
 from rpmodels.priors import MarkovChainPosterior, MarkovChainPrior, stationary
 from rpmodels.seeding import spawn
 
-RUNG = 0.055
+INTERVAL = 0.055
 
 
 class RPHMM(RPMEstimator):
@@ -133,8 +133,8 @@ class RPHMM(RPMEstimator):
     def _move(self) -> Move | None:
         return None if self._transitions_known else SplitMergeSites()
 
-    def _rung(self, training: Training) -> int:
-        return max(1, round(RUNG * training.max_iter))
+    def _interval(self, training: Training) -> int:
+        return max(1, round(INTERVAL * training.max_iter))
 
     # ---- using ------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class RPHMM(RPMEstimator):
         return self._read(X, known=self._fitted().specs, presence=presence)
 
     def _posteriors(self, observations: Observations) -> list[MarkovChainPosterior]:
-        inferred = self._fitted().infer(observations)
+        inferred = self._fitted().posterior(observations)
         return [cast(MarkovChainPosterior, each.posterior) for each in inferred]
 
     def predict(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Any:
@@ -197,10 +197,7 @@ class RPHMM(RPMEstimator):
         model = self._fitted()
         name = str(factor)
         observations, layout = self._new({name: x}, None)
-        parts = [
-            model.prior.family.mean(model.references(batch.sites)[name] + factors[name].g)
-            for batch, factors in model.recognised(observations)
-        ]
+        parts = [model.prior.family.mean(eta) for eta in model.recognise(observations, name)]
         return layout.form(joined(parts, observations.n_sites))
 
     @torch.no_grad()

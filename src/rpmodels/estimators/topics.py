@@ -22,7 +22,7 @@ from rpmodels.observations import Observations, cut_patches, read
 from rpmodels.priors import DirichletPosterior, DirichletPrior
 
 FACTOR = "patch"
-RUNG = 0.1
+INTERVAL = 0.1
 """Share of max_iter between two halvings: mixtures of images are learnt more slowly than pairs."""
 DROPOUT = 0.2
 """At least (docs/results/lda.md)."""
@@ -179,8 +179,8 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
     def _move(self) -> Move | None:
         return SplitMergeSites()
 
-    def _rung(self, training: Training) -> int:
-        return max(1, round(RUNG * training.max_iter))
+    def _interval(self, training: Training) -> int:
+        return max(1, round(INTERVAL * training.max_iter))
 
     # ---- using ------------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
         return self._read(X, presence, known=self._fitted().specs)
 
     def _posteriors(self, observations: Observations) -> list[DirichletPosterior]:
-        return [cast(DirichletPosterior, each.posterior) for each in self._fitted().infer(observations)]
+        return [cast(DirichletPosterior, each.posterior) for each in self._fitted().posterior(observations)]
 
     def transform(self, X: Any, *, presence: Any = None) -> NDArray[Any]:
         """ω̄, the mixture of every observation: (N, K)."""
@@ -210,18 +210,14 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
         """f(z|x) of every part by itself, without its neighbours: (N, J, K), or a list."""
         model = self._fitted()
         observations = self.read(X)
-        parts = [
-            model.prior.family.mean(model.references(batch.sites)[FACTOR] + factors[FACTOR].g)
-            for batch, factors in model.recognised(observations)
-        ]
+        parts = [model.prior.family.mean(eta) for eta in model.recognise(observations, FACTOR)]
         return self._formed(parts, observations)
 
     def recognise_patch(self, patch: Any) -> NDArray[Any]:
         """f(z|x) of a single part: (K,)."""
         model = self._fitted()
         observations = read({FACTOR: [np.asarray(patch)[None]]}, series=True, known=model.specs)
-        batch, factors = next(iter(model.recognised(observations)))
-        eta = model.references(batch.sites)[FACTOR] + factors[FACTOR].g
+        (eta,) = model.recognise(observations, FACTOR)
         return np.asarray(model.prior.family.mean(eta)[0, 0].cpu().numpy())
 
     def representative_patches(self, X: Any, n: int = 5) -> Representatives:
