@@ -14,6 +14,9 @@ import pytest
 import torch
 
 import rpmodels as rp
+from data import ball
+from data import clusters as drawn
+from references import Killed
 from rpmodels import persistence
 from rpmodels.errors import FileError, RPModelsWarning
 from rpmodels.learning import Move, restarts
@@ -21,15 +24,12 @@ from rpmodels.learning import checkpoints as checkpoints_module
 from rpmodels.learning.contenders import Contender
 
 
-def clusters(n=60, seed=0):
-    rng = np.random.default_rng(seed)
-    z = rng.integers(3, size=n)
-    centres = 3.0 * rng.standard_normal((2, 3, 4))
-    return {name: centres[j, z] + rng.standard_normal((n, 4)) for j, name in enumerate(("a", "b"))}
+def clusters(seed=0):
+    return drawn(distance=3.0, noise=1.0, seed=seed)[0]
 
 
 def series(seed=0):
-    return rp.datasets.plain_ball(n_trials=6, n_times=8, random_state=seed).x
+    return ball(6, 8, seed).x
 
 
 def categorical(**options):
@@ -48,10 +48,6 @@ MODELS = {
     "gpfa, free and by turns": (lambda: gpfa(e_step="free", alternate=10, max_iter=60), series),
     "own optimiser": (lambda: gpfa(optimiser=lambda p: torch.optim.SGD(p, lr=1e-3, momentum=0.9), max_iter=60), series),
 }
-
-
-class Killed(BaseException):
-    """Stands for the end of the process."""
 
 
 def same(one, other):
@@ -372,6 +368,10 @@ PROGRAM = """
 import sys, torch, numpy as np
 torch.set_num_threads(1)
 import rpmodels as rp
+from data import ball
+from data import clusters as drawn
+from processes import start
+from references import Killed
 x = rp.datasets.plain_ball(n_trials=8, n_times=12, random_state=0).x
 model = rp.RPGPFA(max_iter=150, n_inducing=5, retries=0, random_state=0, n_jobs=int(sys.argv[3]))
 print("begun", flush=True)

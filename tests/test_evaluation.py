@@ -7,17 +7,15 @@ import pytest
 from sklearn.base import clone
 
 import rpmodels as rp
+from data import clusters as drawn
 from rpmodels.errors import InputError
 from rpmodels.evaluation import TrialFolds, choose, cross_validate, shuffle_test
 from rpmodels.evaluation.folds import subset, subset_of_times
 from rpmodels.evaluation.shuffle import shuffled
 
 
-def clusters(n=120, k=3, seed=0):
-    random = np.random.default_rng(seed)
-    z = random.integers(k, size=n)
-    centres = np.random.default_rng(9).standard_normal((2, k, 4)) * 2
-    return {name: centres[j][z] + 0.4 * random.standard_normal((n, 4)) for j, name in enumerate("ab")}
+def clusters(n=120, seed=0):
+    return drawn(n, distance=2.0, seed=seed, places=9)[0]
 
 
 def discrete(**settings):
