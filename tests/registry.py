@@ -12,6 +12,7 @@ import data
 import rpmodels as rp
 from rpmodels.carriers import Sites
 from rpmodels.families import Categorical, DiagonalGaussian, Family, FullGaussian
+from rpmodels.fitted import FittedRPM
 from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient
 from rpmodels.mixtures import (
     AtomPolicy,
@@ -131,7 +132,7 @@ def tiny_model(
     sharpness: float = 3.0,
     seed: int = 0,
     **read_options: Any,
-) -> tuple[rp.RPM, rp.Observations]:
+) -> tuple[FittedRPM, rp.Observations]:
     """A fitted model with random linear factors, in float64."""
     observations = rp.read(dict(data), series=True, **read_options)
     with seeded(seed):
@@ -141,12 +142,11 @@ def tiny_model(
         for parameter in model.recognition.parameters():
             parameter.mul_(sharpness)
     model.prepare(observations)
-    model.collect(observations)
-    return model, observations
+    return FittedRPM.collected(model, observations), observations
 
 
-def log_w(model: rp.RPM, observations: rp.Observations, own: bool = False) -> torch.Tensor:
-    return torch.cat([inferred.energy.total for inferred in model.infer(observations, own=own)])
+def log_w(model: FittedRPM, observations: rp.Observations, in_training: bool = True) -> torch.Tensor:
+    return model.free_energies(observations, in_training=in_training).total
 
 
 # ---- estimators ---------------------------------------------------------------------------------------
