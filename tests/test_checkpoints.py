@@ -15,6 +15,7 @@ import torch
 import rpmodels as rp
 from data import ball
 from data import clusters as drawn
+from processes import start
 from references import Killed
 from rpmodels import persistence
 from rpmodels.errors import FileError, RPModelsWarning
@@ -371,10 +372,6 @@ def test_a_cold_start_forgets(recwarn):
 
 PROGRAM = """
 import sys, numpy as np, rpmodels as rp
-from data import ball
-from data import clusters as drawn
-from processes import start
-from references import Killed
 x = rp.datasets.plain_ball(n_trials=8, n_times=12, random_state=0).x
 model = rp.RPGPFA(max_iter=150, n_inducing=5, retries=0, random_state=0, n_jobs=int(sys.argv[3]))
 print("begun", flush=True)
@@ -386,7 +383,9 @@ np.savez(sys.argv[2], latents=model.transform(x), score=float(model.score_), f=m
 def begin(folder, out, n_jobs):
     """The program in a process of its own, once it has begun to fit."""
     program = start(PROGRAM, folder.parent, folder, out, n_jobs)
+    deadline = time.monotonic() + 60
     while "begun" not in program.printed():
+        assert time.monotonic() < deadline, program.printed()
         time.sleep(0.01)
     return program
 

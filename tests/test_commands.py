@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import rpmodels as rp
+from command_line import command
 from rpmodels import cli, persistence, plots
 from rpmodels.errors import RunError
 from rpmodels.experiments import experiment, runner
@@ -94,10 +94,6 @@ def test_other_settings_need_force_and_methods_choose_rows(tmp_path):
         with pytest.raises(rp.RPModelsError):
             runner.run_experiment(toy, **bad, out=tmp_path / "other")
     assert not (tmp_path / "other").exists()
-
-
-def command(*words):
-    return CliRunner().invoke(cli.app, list(words))
 
 
 @pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["experiments"], ["versions"]])
