@@ -34,6 +34,7 @@ from rpmodels.priors import (
     GaussianProcessPrior,
     LinearDynamicsPrior,
     MarkovChainPrior,
+    Posterior,
     Prior,
 )
 from rpmodels.recognition import AbsoluteHead, Head, RelativeHead
@@ -45,6 +46,7 @@ FAMILIES: dict[str, Family] = {
     "categorical": Categorical(4),
     "diagonal-1": DiagonalGaussian(1),
     "diagonal-2": DiagonalGaussian(2),
+    "diagonal-3": DiagonalGaussian(3),
     "full-1": FullGaussian(1),
     "full-2": FullGaussian(2),
     "full-3": FullGaussian(3),
@@ -102,7 +104,7 @@ def random_eta(family: Family, *shape: int, seed: int = 0) -> torch.Tensor:
     return family.to_valid(torch.randn(*shape, family.raw_size, generator=generator, dtype=torch.float64))
 
 
-def random_potentials(family: Family, *shape: int, seed: int = 0) -> torch.Tensor:
+def valid_potentials(family: Family, *shape: int, seed: int = 0) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     return family.to_potential(torch.randn(*shape, family.raw_size, generator=generator, dtype=torch.float64))
 
@@ -113,6 +115,11 @@ def sites_of(lengths: Sequence[int], longest: int | None = None, *, start: float
     exists = every < torch.tensor(list(lengths))[:, None]
     times = (start + step * every.double()).expand(len(lengths), -1)
     return Sites(torch.where(exists, times, 0.0), exists)
+
+
+def bound(posterior: Posterior, potentials: torch.Tensor, sites: Sites) -> torch.Tensor:
+    """Σ⟨g·t⟩ − KL of every observation: what the posterior is the best q for."""
+    return torch.where(sites.exists, (potentials * posterior.mu).sum(-1), 0.0).sum(-1) - posterior.kl
 
 
 # ---- models -------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import torch
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
+import registry
 from oracles import integrals
 from oracles.gaussians import (
     expected_statistic,
@@ -44,13 +45,7 @@ from rpmodels.mixtures import (
 )
 
 DOUBLE = torch.float64
-FAMILIES = {
-    "diagonal-1": DiagonalGaussian(1),
-    "diagonal-2": DiagonalGaussian(2),
-    "diagonal-3": DiagonalGaussian(3),
-    "full-1": FullGaussian(1),
-    "full-2": FullGaussian(2),
-}
+FAMILIES = {name: each for name, each in registry.FAMILIES.items() if name not in ("categorical", "full-3")}
 REGIMES = {
     # Variances of atoms and of q. A posterior knows more than any of its factors ("narrow") unless the
     # factors contradict each other, or q is not a posterior yet ("wide", "hard").

@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 import rpmodels as rp
 from data import views
+from registry import ESTIMATORS
 from rpmodels.callbacks import State, TensorBoard
 from rpmodels.errors import RPModelsError
 
@@ -18,8 +19,7 @@ accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_ac
 
 
 def estimator(*callbacks, **options):
-    settings = {"max_iter": 6, "n_init": 1, "retries": 0, "random_state": 0}
-    return rp.RPFA(1, callbacks=list(callbacks), **{**settings, **options})
+    return ESTIMATORS["fa"].make(1, callbacks=list(callbacks), **{"max_iter": 6, **options})
 
 
 def curves(folder):

@@ -13,6 +13,7 @@ import rpmodels as rp
 from oracles.differences import central_difference
 from oracles.dirichlet import elbo, softmax, swept
 from oracles.enumeration import log_sum_of_words
+from registry import bound as bound_at
 from registry import sites_of
 from rpmodels.errors import InputError
 from rpmodels.learning import RPMObjective
@@ -34,12 +35,6 @@ def conditioned(alpha, potentials: torch.Tensor, lengths: list[int] | None = Non
     prior = DirichletPrior.fixed(potentials.shape[-1], alpha).to(potentials.dtype)
     n, t = potentials.shape[:2]
     return prior.condition(potentials, sites_of(lengths or [t] * n, t))
-
-
-def bound(posterior: DirichletPosterior, potentials: torch.Tensor) -> torch.Tensor:
-    """As `free_energy` puts it together after the exact E-step."""
-    there = posterior.sites.exists
-    return torch.where(there, (potentials * posterior.mu).sum(-1), 0.0).sum(-1) - posterior.kl
 
 
 # ---- the posterior ------------------------------------------------------------------------------
@@ -150,6 +145,10 @@ def test_the_gradient_is_that_of_the_converged_bound(alpha, sharpness):
 
     for n, t, k in random.integers((3, 7, 3), size=(12, 3)):
         assert central_difference(anew, moved, (n, t, k), h) == pytest.approx(float(gradient[n, t, k]), abs=1e-6)
+
+
+def bound(posterior: DirichletPosterior, potentials: torch.Tensor) -> torch.Tensor:
+    return bound_at(posterior, potentials, posterior.sites)
 
 
 def lookup_objective(prior: DirichletPrior, words: np.ndarray, n_words: int, seed: int = 0, dtype=torch.float64):

@@ -1,5 +1,6 @@
 """Model choice by trials, and the test of dependence, on data whose answers are known."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +9,7 @@ from sklearn.base import clone
 
 import rpmodels as rp
 from data import clusters as drawn
+from registry import ESTIMATORS
 from rpmodels.errors import InputError
 from rpmodels.evaluation import TrialFolds, choose, cross_validate, shuffle_test
 from rpmodels.evaluation.folds import subset, subset_of_times
@@ -22,8 +24,7 @@ def discrete(**settings):
     return rp.RPCategorical(3, **{"max_iter": 150, "n_init": 2, "random_state": 0, "learning_rate": 0.02, **settings})
 
 
-def smooth(**settings):
-    return rp.RPGPFA(1, **{"max_iter": 5, "n_init": 1, "retries": 0, "random_state": 0, "n_inducing": 5, **settings})
+smooth = partial(ESTIMATORS["gpfa"].make, 1, n_inducing=5)
 
 
 # ---- folds ----------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from oracles.dense_gaussian import (
 )
 from oracles.gaussians import mean_parameter, normal, potential, random_potentials
 from oracles.kernels import linear, matern12, matern32, matern52, periodic, plus, rbf, scaled, times
+from registry import bound
 from rpmodels import linalg
 from rpmodels.carriers import Sites
 from rpmodels.errors import BuildError
@@ -126,23 +127,17 @@ MEANS = {
 # ---- between the two ------------------------------------------------------------------------------
 
 
-def sites_of(t, exists=None):
+def at_times(t, exists=None):
     t = torch.as_tensor(np.array(t), dtype=DOUBLE)
     return Sites(t, torch.ones_like(t, dtype=torch.bool) if exists is None else torch.as_tensor(exists))
 
 
 def common(t, n):
-    return sites_of(np.tile(t, (n, 1)))
+    return at_times(np.tile(t, (n, 1)))
 
 
 def prior_of(family, kernel, places, **options):
     return GaussianProcessPrior(family, kernel, torch.as_tensor(np.array(places)), **options).double()
-
-
-def bound(posterior, potentials, sites):
-    """Σ⟨g·t⟩ − KL, of every trial."""
-    inner = torch.where(sites.exists, (potentials * posterior.mu).sum(-1), 0.0).sum(-1)
-    return (inner - posterior.kl).detach().numpy()
 
 
 def assert_near(got, expected, tolerance=1e-6):
@@ -281,7 +276,8 @@ def test_the_bound_rises_to_the_log_partition_function(family):
     sites = common(TIMES, 1)
     exact = process_posterior(each(rbf, LENGTHS), TIMES, h[0], w[0]).log_partition
     chosen = [TIMES[[3]], TIMES[[1, 3]], TIMES[[1, 3, 5]], TIMES[:6], TIMES]
-    values = [bound(prior_of(family, two_rbf(), tau).condition(potentials, sites), potentials, sites) for tau in chosen]
+    posteriors = [prior_of(family, two_rbf(), tau).condition(potentials, sites) for tau in chosen]
+    values = [bound(posterior, potentials, sites).detach().numpy() for posterior in posteriors]
     assert (np.diff(np.ravel(values)) > 0).all()
     assert values[-2] < exact - 1e-3
     assert_near(values[-1], exact)
@@ -324,7 +320,7 @@ def padded(trials, junk, width=LONGEST):
     exists = np.zeros((len(trials), width), bool)
     for n, each_trial in enumerate(trials):
         t[n, : len(each_trial)], exists[n, : len(each_trial)] = each_trial, True
-    return sites_of(t, exists)
+    return at_times(t, exists)
 
 
 def with_junk(potentials, sites, junk):
@@ -415,7 +411,7 @@ def test_all_ways_of_projecting_agree(family, mean):
     assert many.projection._by_products(n)
     few = prior.condition(potentials[:2], common(TIMES, 2))
     assert not few.projection._by_products(2)
-    odd = prior.condition(potentials, sites_of(np.concatenate([sites.times, TIMES[None] + 0.05])))
+    odd = prior.condition(potentials, at_times(np.concatenate([sites.times, TIMES[None] + 0.05])))
     assert odd.projection.a.shape[0] == n + 1
     for name in ("eta", "mu", "kl"):
         got, expected = getattr(many, name), getattr(odd, name)[:n]
@@ -530,7 +526,7 @@ def test_predictions_at_new_times(family, name, mean, dense_mean):
     prior = prior_of(family, kernel(), TIMES, mean=mean())
     posterior = prior.condition(potentials, common(TIMES, n))
     for shift in (np.zeros(n), np.array([0.0, 0.1, 0.2])):
-        predicted = posterior.at(sites_of(NEW + shift[:, None]))
+        predicted = posterior.at(at_times(NEW + shift[:, None]))
         assert predicted.eta.shape == (n, len(NEW), family.natural_size)
         torch.testing.assert_close(predicted.kl, posterior.kl)
         for trial in range(n):
@@ -566,7 +562,7 @@ def test_draws_of_a_sparse_posterior(family, grid, generator):
     kernels = each(rbf, LENGTHS)
     grids = [TIMES[:4]] if grid == "common" else [TIMES[:4], TIMES[2:6] - 0.2]
     prior = prior_of(family, two_rbf(), PLACES, mean=linear_mean())
-    sites = sites_of(np.tile(np.stack(grids), (DRAWS // len(grids), 1)))
+    sites = at_times(np.tile(np.stack(grids), (DRAWS // len(grids), 1)))
     z = prior.condition(potentials.expand(DRAWS, -1, -1), sites).sample(generator)
     for which, t in enumerate(grids):
         a, rest = projection(kernels, PLACES, t)
@@ -607,7 +603,7 @@ def test_samples_of_the_prior(family, grid, places, generator):
     prior = prior_of(family, with_scales(two_rbf()), places, mean=linear_mean())
     kernels = each(scaled, SCALES, each(rbf, LENGTHS))
     grids = [TIMES[:4]] if grid == "common" else [TIMES[:4], TIMES[2:6] - 0.2]
-    z = prior.sample(sites_of(np.tile(np.stack(grids), (DRAWS // len(grids), 1))), generator)
+    z = prior.sample(at_times(np.tile(np.stack(grids), (DRAWS // len(grids), 1))), generator)
     assert z.shape == (DRAWS, 4, K)
     for which, t in enumerate(grids):
         assert_drawn_from(z[which :: len(grids)], straight(t).T, gaussian_processes(kernels, t))

@@ -74,6 +74,7 @@ def test_forecast_bands_cover_what_comes():
     assert np.corrcoef((high - low).ravel(), (inside[1] - inside[0]).ravel())[0, 1] > 0.99
 
 
+@pytest.mark.soak
 def test_forecast_bands_of_two_latents():
     # A hundred steps are too few: A is still changing, and its memory too long.
     x, z = turning(60, 30, 1001)
