@@ -15,6 +15,7 @@ from rpmodels.learning import RPMObjective
 from rpmodels.mixtures import InteriorBound, PerSite, SharedGrid
 from rpmodels.priors import GaussianPrior
 from rpmodels.recognition import AbsoluteHead, ConstantPrecision, Linear
+from rpmodels.step import Step
 
 DOUBLE = torch.float64
 
