@@ -1,6 +1,6 @@
 """The mixtures F_j and the ways to ⟨log F_j⟩. Add a file to add an approximation."""
 
-from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind
+from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind, OfAtoms
 from rpmodels.mixtures.atoms import AtomPolicy, PerSite, Pooled
 from rpmodels.mixtures.exact import Exact
 from rpmodels.mixtures.interior_bound import FreeInteriorBound, InteriorBound, OptimalInteriorBound
@@ -30,6 +30,7 @@ __all__ = [
     "Marginal",
     "Mixture",
     "MonteCarlo",
+    "OfAtoms",
     "OptimalInteriorBound",
     "OwnAtoms",
     "PerSite",
