@@ -186,8 +186,8 @@ def test_pairs_that_cannot_work_are_refused_with_a_sentence():
         rp.RPM(GaussianPrior(family), network, e_step=ExactEStep(), expected_log_mixture=InteriorBound())
     with pytest.raises(BuildError, match="needs a prior with inducing points"):
         rp.RPM(GaussianPrior(family), network, e_step=FreeInducing(), expected_log_mixture=InteriorBound())
-    for e_step in (NaturalGradient(), FreePotentials()):
-        with pytest.raises(BuildError, match="continuous latents"):
+    for e_step, missing in ((NaturalGradient(), "Gaussian"), (FreePotentials(), "HasDomain")):
+        with pytest.raises(BuildError, match=rf"Categorical .* \({missing}\)"):
             rp.RPM(CategoricalPrior.uniform(2), network, e_step=e_step)
 
 

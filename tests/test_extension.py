@@ -7,7 +7,7 @@ import torch
 
 import rpmodels as rp
 from rpmodels import generative
-from rpmodels.families import Categorical, Family, FiniteSupport, Samplable
+from rpmodels.families import Categorical, FiniteSupport, Samplable
 from rpmodels.fitted import FittedRPM
 from rpmodels.inference import EStep, ExactEStep
 from rpmodels.learning import RPMObjective, train
@@ -16,7 +16,7 @@ from rpmodels.priors import IndependentSites, Prior
 
 
 @dataclass(frozen=True)
-class Bernoulli(Family, FiniteSupport, Samplable):
+class Bernoulli(FiniteSupport, Samplable):
     """z in {0, 1} with the minimal statistic t(z) = [z, 1 − z] through one raw number."""
 
     natural_size = 2

@@ -19,7 +19,7 @@ from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.engine import Engine
 from rpmodels.estimators.layout import Layout, joined
 from rpmodels.estimators.marginals import variances
-from rpmodels.families import Continuous, Family
+from rpmodels.families import Family, Gaussian
 from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
 from rpmodels.inference import EStep
@@ -189,7 +189,7 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
         model = self._fitted()
         name = str(factor)
         observations, layout = self._new({name: x}, **options)
-        family = cast(Continuous, model.recogniser(name).family)
+        family = cast(Gaussian, model.recogniser(name).family)
         means, covariances = [], []
         for eta in model.recognise(observations, name):
             means.append(family.moments(eta)[0])
@@ -213,10 +213,10 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
     def _quadrature(self, exact: bool) -> ExpectedLogMixture | None:
         if not exact:
             return None
-        families = [cast(Continuous, each.family) for _, each in self._fitted().pattern.recognisers()]
+        families = [cast(Gaussian, each.family) for _, each in self._fitted().pattern.recognisers()]
         chosen = quadrature(max(family.latents for family in families))
         for family in families:
-            chosen.check(cast(Family, family))
+            chosen.check(family)
         return chosen
 
     def log_weight(
@@ -246,5 +246,5 @@ def _with_constant_precision(
 
 @torch.no_grad()
 def _moments(model: FittedRPM, eta: Float[Tensor, "N T D"]) -> tuple[Float[Tensor, "N T K"], Float[Tensor, "N T K K"]]:
-    family = cast(Continuous, model.prior.family)
+    family = cast(Gaussian, model.prior.family)
     return family.moments(eta)[0], family.covariance(eta)

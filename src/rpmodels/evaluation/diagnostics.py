@@ -8,10 +8,9 @@ from torch import Tensor
 
 from rpmodels.estimators import RPMEstimator
 from rpmodels.estimators.base import AT_CEILING, LEARNT_NOTHING
-from rpmodels.families import Continuous, FiniteSupport
+from rpmodels.families import FiniteSupport, Gaussian
 from rpmodels.fitted import FittedRPM, Inferred
 from rpmodels.free_energy import Score
-from rpmodels.mixtures.mixture import log_probabilities
 from rpmodels.observations import Observations
 
 DEAD = 0.95
@@ -92,7 +91,7 @@ def _of_scaling(rpm: FittedRPM) -> list[Finding]:
 def _of_latents(rpm: FittedRPM, batches: list[Inferred]) -> list[Finding]:
     """Latents that nothing informs, and latents far outside the prior."""
     family = rpm.prior.family
-    if not isinstance(family, Continuous):
+    if not isinstance(family, Gaussian):
         return []
     with torch.no_grad():
         rows = [_moments(rpm, family, each) for each in batches]
@@ -118,7 +117,7 @@ def _of_latents(rpm: FittedRPM, batches: list[Inferred]) -> list[Finding]:
     return found
 
 
-def _moments(rpm: FittedRPM, family: Continuous, each: Inferred) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _moments(rpm: FittedRPM, family: Gaussian, each: Inferred) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Means and variances a posteriori and a priori, one row for every site that exists."""
     exists = each.batch.sites.exists
     before = _mean_and_variance(family, rpm.prior.reference(each.batch.sites, rpm.pattern.atoms.shared))
@@ -128,7 +127,7 @@ def _moments(rpm: FittedRPM, family: Continuous, each: Inferred) -> tuple[Tensor
     return rows[0], rows[1], rows[2], rows[3]
 
 
-def _mean_and_variance(family: Continuous, eta: Tensor) -> tuple[Tensor, Tensor]:
+def _mean_and_variance(family: Gaussian, eta: Tensor) -> tuple[Tensor, Tensor]:
     """Of every latent by itself."""
     return family.moments(eta)[0], family.covariance(eta).diagonal(dim1=-2, dim2=-1)
 
@@ -137,9 +136,7 @@ def _of_states(rpm: FittedRPM, batches: list[Inferred]) -> list[Finding]:
     family = rpm.prior.family
     if not isinstance(family, FiniteSupport):
         return []
-    shares = torch.cat(
-        [log_probabilities(rpm.prior.family, each.posterior.eta).exp().flatten(0, 1) for each in batches]
-    )
+    shares = torch.cat([family.log_probabilities(each.posterior.eta).exp().flatten(0, 1) for each in batches])
     rare = (shares.mean(0) < RARE / family.n_states).nonzero()[:, 0].tolist()
     return (
         [Finding("empty states", f"states {rare} are hardly used: {family.n_states} may be too many.")] if rare else []
@@ -184,8 +181,8 @@ def mixture_distance(rpm: FittedRPM, name: str) -> float:
         share = (weights * family.log_probabilities(eta).exp()).sum(1)
         goal = family.log_probabilities(atoms.reference)
         return float((share * (share.clamp_min(1e-30).log() - goal)).sum(-1).mean())
-    mean, variance = _mean_and_variance(cast(Continuous, family), eta)
-    centre, prior = _mean_and_variance(cast(Continuous, family), atoms.reference)
+    mean, variance = _mean_and_variance(cast(Gaussian, family), eta)
+    centre, prior = _mean_and_variance(cast(Gaussian, family), atoms.reference)
     first = (weights * mean).sum(1)
     ratio = ((weights * (variance + mean.square())).sum(1) - first.square()).clamp_min(1e-12) / prior
     return float(0.5 * (ratio + (first - centre).square() / prior - 1.0 - ratio.log()).sum(-1).mean())
