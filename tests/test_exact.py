@@ -259,7 +259,10 @@ def test_a_score_does_not_depend_on_the_batch_it_came_in():
     data = tiny_data(n=20, seed=5)
     together = log_w(model, rp.read(data, series=True), in_training=False)
     alone = torch.cat(
-        [log_w(model, rp.read({k: v[i : i + 1] for k, v in data.items()}, series=True), in_training=False) for i in range(20)]
+        [
+            log_w(model, rp.read({k: v[i : i + 1] for k, v in data.items()}, series=True), in_training=False)
+            for i in range(20)
+        ]
     )
     torch.testing.assert_close(together, alone, rtol=0, atol=1e-12)
 
@@ -286,7 +289,9 @@ def test_the_scale_of_the_weights_means_nothing():
     data, new = tiny_data(n=5), rp.read(tiny_data(n=3, seed=4), series=True)
     weights = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
     one, two = (tiny_model(PRIORS["fixed"](), data, weights=c * weights)[0] for c in (1.0, 0.01))
-    torch.testing.assert_close(log_w(one, new, in_training=False), log_w(two, new, in_training=False), rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        log_w(one, new, in_training=False), log_w(two, new, in_training=False), rtol=0, atol=1e-12
+    )
 
 
 def test_sample_weights_equal_repeated_observations():

@@ -342,10 +342,10 @@ def test_a_rescue_keeps_the_schedule_and_does_not_spoil_the_ranking():
     observations, _ = clusters()
     networks = {"x0": Poisoned(lambda call: call == 45), "x1": torch.nn.Linear(4, 3)}
     model = rp.RPM(CategoricalPrior.uniform(3), networks)
+    model.prepare(observations)
+    data = divide(observations, 0.0, 0)
+    run = Run.start(model, data, Training(max_iter=60, learning_rate=1e-2, low_rate=0.33), seed=0)
     with pytest.warns(RPModelsWarning, match="at step 45"):
-        data, training = divide(observations, 0.0, 0), Training(max_iter=60, learning_rate=1e-2, low_rate=0.33)
-        model.prepare(observations)
-        run = Run.start(model, data, training, seed=0)
         run.finish(data)
     rates = run.record.history["learning_rate"]
     assert rates[42] == pytest.approx(1e-3)  # dropped at step 40
