@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rpmodels.errors.kinds import FileError, NumericalError, RPModelsWarning, RunError
+from rpmodels.errors.kinds import BuildError, FileError, NumericalError, RPModelsWarning, RunError
 
 
 def not_positive_definite(what: str, failed: int, of: int, added: float) -> NumericalError:
@@ -118,3 +118,8 @@ def failed_together(rank: int, why: object) -> RunError:
         f"The computation failed in process {rank} of a group ({why}) and all processes must stop with it. The last "
         "checkpoint is whole. Use a smaller learning_rate or dtype='float64', or train with one process."
     )
+
+
+def factory_failed(what: str, why: object) -> BuildError:
+    """The user's function that makes an optimiser or a scheduler raised."""
+    return BuildError(f"Your {what} could not be made: expected a function that returns one, and it failed ({why}).")

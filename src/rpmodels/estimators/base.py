@@ -8,22 +8,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from inspect import isabstract
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
-from rpmodels import checks, errors
+from rpmodels import errors
 from rpmodels.estimators import choices, files, summary, tables
-from rpmodels.estimators.engine import Engine
+from rpmodels.estimators.common import CommonArguments
 from rpmodels.estimators.fingerprint import fingerprint
+from rpmodels.estimators.results import Results
 from rpmodels.free_energy import Score
-from rpmodels.learning import AsGiven, Attempt, Move, Run, Start, Training, best_of, device_of, dtype_of
+from rpmodels.learning import AsGiven, Attempt, Move, Run, Start, best_of, device_of, dtype_of
+from rpmodels.learning import Training as Settings
 from rpmodels.learning.batches import Divided, divide
 from rpmodels.learning.checkpoints import Checkpoints, open_checkpoints
-from rpmodels.learning.consumers import HistoryTable
 from rpmodels.learning.distributed import communicator
 from rpmodels.mixtures import AtomPolicy, Empirical, ExpectedLogMixture, Kind
 from rpmodels.model import RPM
@@ -42,87 +42,50 @@ LABELS = {Kind.EXACT: "", Kind.UPPER_BOUND: "a lower bound of the", Kind.ESTIMAT
 """What a free energy is when ⟨log F⟩ is exact, bounded from above, or estimated."""
 
 
-class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+class RPMEstimator(Results, CommonArguments, ABC):
     """fit / score / score_samples in scikit-learn's manner. A subclass builds the model and names its verbs."""
 
     settle: ClassVar[float] = 0.3
     """Share of the steps after the drop of the learning rate."""
     sites_and_trials_a_step: ClassVar[tuple[int, int]] = (10_000, 20)
     """What "auto" batches have: about so many sites, at least so many trials."""
-    retries: int = 0
-    """How often a collapsed fit is tried again."""
-
-    model_: RPM
-    history_: HistoryTable
-    restarts_: list[Attempt]
-    n_iter_: int
-    stop_reason_: str
-    score_: Score
-    validation_curve_: list[dict[str, float]]
-    clipped_: dict[str, int]
-
-    factors: Mapping[str, Any] | None
-    n_init: int
-    warm_start: bool
-    n_jobs: int | None
-    random_state: int | None
-    device: str
-    dtype: str
-    verbose: int
-    callbacks: Sequence[Any] | None
-
-    network: Any
-    tied: bool
-    head: str
-    scaling: str | Mapping[str, str]
-    max_iter: int
-    tol: float | None
-    learning_rate: float
-    batch_size: int | str | None
-    weight_decay: float | str
-    dropout: float | str
-    input_dropout: float | str
-    validation_fraction: float
-    patience: int
-    max_gradient_norm: float | None
-    optimiser: Any
-    scheduler: Any
-    engine: Mapping[str, Any] | None
 
     def _regularisation(self, observations: Observations) -> choices.Regularisation:
         """What "auto" stands for."""
         return choices.regularisation(int(observations.exists.sum()))
 
-    def _training(self, observations: Observations) -> Training:
+    def _training(self, observations: Observations) -> Settings:
         """Settings of the loop for these data."""
         default = self._regularisation(observations)
-        return Training(
+        given, workers = self._chosen().training, self._chosen().engine.workers
+        return Settings(
             max_iter=self.max_iter,
             learning_rate=self.learning_rate,
-            batch_size=choices.batch_size(self.batch_size, observations, *self.sites_and_trials_a_step),
-            weight_decay=choices.either(self.weight_decay, default.weight_decay, "weight_decay"),
-            tol=self.tol,
-            patience=self.patience,
-            validation_fraction=self.validation_fraction,
-            max_gradient_norm=self.max_gradient_norm,
+            batch_size=choices.batch_size(given.batch_size, observations, *self.sites_and_trials_a_step),
+            weight_decay=choices.either(given.weight_decay, default.weight_decay, "weight_decay"),
+            tol=given.tol,
+            patience=given.patience,
+            validation_fraction=given.validation_fraction,
+            max_gradient_norm=cast(float | None, given.max_gradient_norm),
             settle=self.settle,
-            optimiser=self.optimiser,
-            scheduler=self.scheduler,
-            workers=Engine.of(self.engine).workers,
+            optimiser=given.optimiser,
+            scheduler=given.scheduler,
+            workers=workers,
         )
 
-    def build(self, observations: Observations) -> tuple[RPM, Training]:
+    def build(self, observations: Observations) -> tuple[RPM, Settings]:
         """The untrained model for these data, and how to train it: for `rp.train`, and for loops of your own.
 
-        No restarts, moves or retries: what `fit` adds to `rp.train(model, observations, training)`.
+        No restarts, moves or retries: what `fit` adds to `rp.train(model, observations, settings)`.
         """
+        engine = self._chosen().engine
         with seeded(spawn(self.random_state, 3)[0]):
             model = self._equipped(self._pieces(observations))
-        return model.to(device_of(self.device), dtype_of(self.dtype)), self._training(self._pieces(observations))
+        return model.to(device_of(engine.device), dtype_of(engine.dtype)), self._training(self._pieces(observations))
 
     def _equipped(self, observations: Observations) -> RPM:
         """A fresh model that computes as `engine` says."""
-        engine = Engine.of(self.engine)
+        engine = self._chosen().engine
         model = self._build(observations)
         own = isinstance(model.marginal, Empirical)
         model.equip(engine.lender(self._training(observations).batch_size, observations, own), engine.computing())
@@ -134,21 +97,21 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _discrete(self, prior: Prior, atoms: AtomPolicy, observations: Observations) -> RPM:
         """A model with this prior over states, inferred exactly."""
-        default = self._regularisation(observations)
+        default, given = self._regularisation(observations), self._chosen().recognition
         return RPM(
             prior,
             choices.networks(
                 self.network,
-                self.tied,
+                given.tied,
                 observations,
                 dict.fromkeys(observations.specs, prior.family.raw_size),
-                choices.either(self.dropout, default.dropout, "dropout", below=1.0),
+                choices.either(given.dropout, default.dropout, "dropout", below=1.0),
                 default.hidden,
             ),
             atoms=atoms,
-            head=choices.head(self.head),
-            scaling=self.scaling,
-            input_dropout=choices.either(self.input_dropout, default.input_dropout, "input_dropout", below=1.0),
+            head=choices.head(given.head),
+            scaling=given.scaling,
+            input_dropout=choices.either(given.input_dropout, default.input_dropout, "input_dropout", below=1.0),
         )
 
     def _pieces(self, observations: Observations) -> Observations:
@@ -164,14 +127,8 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """A way out of poor optima, if there is one for this kind of latent."""
 
     @abstractmethod
-    def _rung(self, training: Training) -> int:
+    def _rung(self, training: Settings) -> int:
         """Steps between two halvings of the restarts."""
-
-    def _remember(self, arguments: Mapping[str, Any]) -> None:
-        """scikit-learn's rule: every argument of __init__ under its own name, untouched."""
-        for name, value in arguments.items():
-            if name not in ("self", "__class__"):
-                setattr(self, name, value)
 
     def _lead(self, observations: Observations) -> float:
         """Free energy that the best start must have before others are dropped."""
@@ -198,6 +155,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             checkpoint_every: seconds between two files of a run
 
         """
+        self._chosen()
         table = tables.checked(self, adapters.to_trials(X, series=False)[0], reset=True)
         observations = read(table, factors=tables.columns(self), presence=presence, weights=sample_weight)
         return self._fit(observations, checkpoint, checkpoint_every)
@@ -206,10 +164,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self: Estimator, observations: Observations, checkpoint: str | Path | None, checkpoint_every: float
     ) -> Estimator:
         """Everything after reading; nothing of an earlier fit is touched until this one has succeeded."""
-        checks.integer("n_init", self.n_init, 1)
-        if self.n_jobs is not None and (self.n_jobs == 0 or not isinstance(self.n_jobs, int)):
-            raise errors.bad_value("n_jobs", "None, or an integer other than 0", self.n_jobs)
-        checks.integer("retries", self.retries, 0)
+        retries = cast(int, self._chosen().search.retries)
         pieces = self._pieces(observations)
         training = self._training(pieces)
         seeds = communicator().first_does(lambda: spawn(self.random_state, 3))
@@ -217,24 +172,25 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if checkpoint is not None:
             checkpoints, seeds = open_checkpoints(checkpoint, checkpoint_every, fingerprint(self, observations), seeds)
         data = divide(pieces, training.validation_fraction, seeds[2])
-        for attempt in range(1 + self.retries):
+        for attempt in range(1 + retries):
             # The first attempt has the seeds it always had; each further one its own.
             fresh = seeds if attempt == 0 else spawn(seeds[1] + attempt, 3)
             run, attempts = self._run(data, training, fresh, checkpoints)
             score = _fit_score(run.model, observations)
-            if not _collapsed(score, observations) or attempt == self.retries or run.interrupted:
+            if not _collapsed(score, observations) or attempt == retries or run.interrupted:
                 break
-            warnings.warn(errors.trying_again(score, attempt + 1, self.retries), stacklevel=3)
+            warnings.warn(errors.trying_again(score, attempt + 1, retries), stacklevel=3)
         self._keep(run, attempts, score, observations)
         return self
 
     def _run(
-        self, data: Divided, training: Training, seeds: Sequence[int], checkpoints: Checkpoints | None
+        self, data: Divided, training: Settings, seeds: Sequence[int], checkpoints: Checkpoints | None
     ) -> tuple[Run[RPM], list[Attempt]]:
-        warm = self.warm_start and hasattr(self, "model_")
+        given = self._chosen()
+        warm = given.training.warm_start and hasattr(self, "model_")
         with seeded(seeds[0]):
             built = copy.deepcopy(self.model_) if warm else self._equipped(data.training)
-        model = built.to(device_of(self.device), dtype_of(self.dtype))
+        model = built.to(device_of(given.engine.device), dtype_of(given.engine.dtype))
         model.prepare(data.training, as_before=warm)
         return best_of(
             model,
@@ -244,9 +200,9 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             rung=self._rung(training),
             lead=self._lead(data.training),
             random_state=seeds[1],
-            n_jobs=self.n_jobs,
+            n_jobs=given.search.n_jobs,
             move=None if warm else self._move(),
-            consumers=list(self.callbacks or ()),
+            consumers=list(given.training.callbacks or ()),
             checkpoints=checkpoints,
             verbose=bool(self.verbose),
         )

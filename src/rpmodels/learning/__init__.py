@@ -9,9 +9,10 @@ from rpmodels.learning.moves import Move, SplitMerge
 from rpmodels.learning.restarts import best_of
 from rpmodels.learning.site_moves import SplitMergeSites
 from rpmodels.learning.starts import AsGiven, KMeansStart, LongStart, RandomStart, SpectralStart, Start
-from rpmodels.learning.train import Run, Training, train
+from rpmodels.learning.train import RULES, Run, Training, train
 
 __all__ = [
+    "RULES",
     "AsGiven",
     "Attempt",
     "KMeansStart",

@@ -4,15 +4,16 @@ import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, MultiStepLR
 
-from rpmodels import checks, errors
+from rpmodels import errors
 from rpmodels.carriers import Batch
+from rpmodels.checks import Function, Integer, Nothing, Number, Rule, shown
 from rpmodels.communicator import Communicator
 from rpmodels.learning.alternation import Alternation
 from rpmodels.learning.batches import Divided, Minibatches, divide
@@ -28,6 +29,22 @@ from rpmodels.observations import Observations
 from rpmodels.seeding import seeded, spawn
 
 logger = logging.getLogger("rpmodels")
+
+RULES: Mapping[str, Rule] = {
+    "max_iter": Integer(1),
+    "learning_rate": Number(above=0.0),
+    "batch_size": Integer(2) | Nothing(),
+    "weight_decay": Number(least=0.0),
+    "max_gradient_norm": Number(above=0.0) | Nothing(),
+    "tol": Number(least=0.0) | Nothing(),
+    "patience": Integer(1),
+    "validation_fraction": Number(least=0.0, below=1.0),
+    "alternate": Nothing() | Integer(1),
+    "optimiser": Nothing() | Function("a function: parameters → torch optimiser"),
+    "scheduler": Nothing() | Function("a function: optimiser → torch scheduler"),
+    "workers": Integer(0),
+}
+"""What the settings of a run may be."""
 
 
 @dataclass(frozen=True)
@@ -66,21 +83,13 @@ class Training:
     workers: int = 0
 
     def __post_init__(self) -> None:
-        checks.integer("max_iter", self.max_iter, 1)
-        checks.number("learning_rate", self.learning_rate, above=0.0)
-        if self.batch_size is not None:
-            checks.integer("batch_size", self.batch_size, 2)
-        checks.number("weight_decay", self.weight_decay, least=0.0)
-        checks.integer("patience", self.patience, 1)
-        checks.integer("workers", self.workers, 0)
-        if self.alternate is not None:
-            checks.integer("alternate", self.alternate, 1)
-        checks.number("validation_fraction", self.validation_fraction, least=0.0, below=1.0)
+        for name, rule in RULES.items():
+            rule.check(name, getattr(self, name))
 
     def make_optimiser(self, model: Trainable) -> Optimizer:
         """The user's, or AdamW with decay on weight matrices only."""
         if self.optimiser is not None:
-            return self.optimiser(model.parameters())
+            return _made("optimiser", self.optimiser, model.parameters(), Optimizer)
         decayed = [p for p in model.recognition.parameters() if p.ndim > 1]
         chosen = {id(p) for p in decayed}
         rest = [p for p in model.parameters() if id(p) not in chosen]
@@ -95,8 +104,22 @@ class Training:
     def make_scheduler(self, optimiser: Optimizer) -> LRScheduler | None:
         """The user's, or one tenfold drop."""
         if self.scheduler is not None:
-            return self.scheduler(optimiser)
+            return _made("scheduler", self.scheduler, optimiser, LRScheduler)
         return MultiStepLR(optimiser, [max(1, round(self.max_iter * (1 - self.settle)))])
+
+
+Made = TypeVar("Made")
+
+
+def _made(what: str, factory: Callable[[Any], Made], given: Any, kind: type[Made]) -> Made:
+    """What a factory of the user's gives, checked."""
+    try:
+        made = factory(given)
+    except Exception as failure:
+        raise errors.factory_failed(what, failure) from failure
+    if not isinstance(made, kind):
+        raise errors.bad_value(what, f"a function that returns a torch {kind.__name__}", f"one of {shown(made)}")
+    return made
 
 
 @runtime_checkable

@@ -20,8 +20,8 @@ from rpmodels.observations import FactorSpec
 from rpmodels.persistence import plain, recipes
 from rpmodels.persistence.sealed import open_sealed, write_sealed
 
-FORMAT = 1
-"""Raised when older readers could no longer understand a file."""
+FORMAT = 2
+"""Raised when older readers could no longer understand a file. 2: arguments in groups."""
 MODEL = "model."
 """Before the names of the model's own tensors."""
 ROWS = "rows."
