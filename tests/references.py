@@ -16,6 +16,8 @@ from jobs import together
 
 FILE = Path(__file__).parent / "references.json"
 COMMON = {"dtype": "float64", "random_state": 7}
+ONCE = {**COMMON, "retries": 0}
+"""What a collapsed fit does next is not asked here."""
 
 
 class KilledError(Exception):
@@ -70,34 +72,34 @@ def coordinates(model, new):
 CASES = {
     "categorical": (rp.RPCategorical(4, n_init=3, max_iter=40, prior="learned", **COMMON), pairs, states),
     "move": (rp.RPCategorical(4, n_init=1, max_iter=120, **COMMON), pairs, states),
-    "fa": (rp.RPFA(2, n_init=2, max_iter=30, batch_size=40, **COMMON), pairs, coordinates),
-    "fa, full": (rp.RPFA(2, n_init=1, max_iter=15, covariance="full", **COMMON), pairs, coordinates),
-    "fa, refined": (rp.RPFA(1, n_init=1, max_iter=10, e_step="natural_gradient", **COMMON), pairs, coordinates),
+    "fa": (rp.RPFA(2, n_init=2, max_iter=30, batch_size=40, **ONCE), pairs, coordinates),
+    "fa, full": (rp.RPFA(2, n_init=1, max_iter=15, covariance="full", **ONCE), pairs, coordinates),
+    "fa, refined": (rp.RPFA(1, n_init=1, max_iter=10, e_step="natural_gradient", **ONCE), pairs, coordinates),
     "fa, free": (
-        rp.RPFA(1, n_init=1, max_iter=15, e_step="free", expected_log_mixture="interior_free", **COMMON),
+        rp.RPFA(1, n_init=1, max_iter=15, e_step="free", expected_log_mixture="interior_free", **ONCE),
         pairs, coordinates,
     ),
     "fa, second order": (
-        rp.RPFA(2, n_init=1, max_iter=15, expected_log_mixture="second_order", **COMMON), pairs, coordinates,
+        rp.RPFA(2, n_init=1, max_iter=15, expected_log_mixture="second_order", **ONCE), pairs, coordinates,
     ),
     "fa, Monte Carlo": (
-        rp.RPFA(2, n_init=1, max_iter=15, expected_log_mixture="monte_carlo", **COMMON), pairs, coordinates,
+        rp.RPFA(2, n_init=1, max_iter=15, expected_log_mixture="monte_carlo", **ONCE), pairs, coordinates,
     ),
-    "fa, kernel density": (rp.RPFA(1, n_init=1, max_iter=15, marginal="kernel_density", **COMMON), pairs, coordinates),
+    "fa, kernel density": (rp.RPFA(1, n_init=1, max_iter=15, marginal="kernel_density", **ONCE), pairs, coordinates),
     "fa, remembered": (
-        rp.RPFA(1, n_init=1, max_iter=15, batch_size=30, engine={"atoms": "remembered"}, **COMMON), pairs, coordinates,
+        rp.RPFA(1, n_init=1, max_iter=15, batch_size=30, engine={"atoms": "remembered"}, **ONCE), pairs, coordinates,
     ),
     "gpfa, per time": (
-        rp.RPGPFA(1, n_init=3, max_iter=24, **COMMON), lambda seed: np.stack(smooth(seed, False)), coordinates,
+        rp.RPGPFA(1, n_init=3, max_iter=24, **ONCE), lambda seed: np.stack(smooth(seed, False)), coordinates,
     ),
-    "gpfa, pooled": (rp.RPGPFA(2, n_init=1, max_iter=15, **COMMON), lambda seed: smooth(seed, True), coordinates),
+    "gpfa, pooled": (rp.RPGPFA(2, n_init=1, max_iter=15, **ONCE), lambda seed: smooth(seed, True), coordinates),
     "gpfa, paper": (
-        rp.RPGPFA(1, n_init=1, **{**rp.presets.paper(), "max_iter": 15}, **COMMON),
+        rp.RPGPFA(1, n_init=1, **{**rp.presets.paper(), **ONCE, "max_iter": 15}),
         lambda seed: np.stack(smooth(seed, False)), coordinates,
     ),
     "lda": (rp.RPLDA(3, n_init=2, max_iter=40, **COMMON), words, coordinates),
     "hmm": (rp.RPHMM(3, n_init=2, max_iter=60, **COMMON), switching, states),
-    "lds": (rp.RPLDS(2, n_init=2, max_iter=15, **COMMON), lambda seed: smooth(seed, True), coordinates),
+    "lds": (rp.RPLDS(2, n_init=2, max_iter=15, **ONCE), lambda seed: smooth(seed, True), coordinates),
 }  # fmt: skip
 
 

@@ -8,9 +8,11 @@ from sklearn.cluster import KMeans
 
 import rpmodels as rp
 from rpmodels.baselines import VQVAE, GumbelVAE, GumbelVQVAE
-from rpmodels.baselines.autoencoders import Autoencoder
-from rpmodels.baselines.decoders import Decoder, log_likelihood
-from rpmodels.baselines.quantisers import (
+from rpmodels.estimators.categorical import RUNG
+from rpmodels.observations import Unscaled
+from rpmodels.paper.baselines.autoencoders import Autoencoder
+from rpmodels.paper.baselines.decoders import Decoder, log_likelihood
+from rpmodels.paper.baselines.quantisers import (
     GumbelCodes,
     GumbelLogits,
     NearestCode,
@@ -18,9 +20,7 @@ from rpmodels.baselines.quantisers import (
     divergence_from_uniform,
     gumbel_softmax,
 )
-from rpmodels.baselines.recognisers import PeerImage, SameImage
-from rpmodels.estimators.categorical import RUNG
-from rpmodels.observations import Unscaled
+from rpmodels.paper.baselines.recognisers import PeerImage, SameImage
 from rpmodels.recognition import MLP
 
 K, SIDE = 4, 6

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 import rpmodels as rp
 from rpmodels import cli, persistence, plots
 from rpmodels.errors import RunError
-from rpmodels.experiments import experiment, runner
-from rpmodels.experiments.experiment import Experiment, Outcome, Row
-from rpmodels.experiments.peer_supervision import Settings
 from rpmodels.learning import Training
+from rpmodels.paper.experiments import experiment, runner
+from rpmodels.paper.experiments.experiment import Experiment, Outcome, Row
+from rpmodels.paper.experiments.peer_supervision import Settings
 
 
 class Toy(Experiment):
@@ -134,10 +134,12 @@ class _Parser(html.parser.HTMLParser):
 def test_peer_supervision_from_its_command_line_and_its_page(tmp_path, monkeypatch):
     """Seconds long: the real experiment with few steps."""
     monkeypatch.setattr(
-        "rpmodels.experiments.peer_supervision.RPCategorical",
+        "rpmodels.paper.experiments.peer_supervision.RPCategorical",
         lambda k, **options: rp.RPCategorical(k, n_init=2, max_iter=20, **options),
     )
-    monkeypatch.setattr("rpmodels.experiments.peer_supervision.Training", functools.partial(Training, max_iter=20))
+    monkeypatch.setattr(
+        "rpmodels.paper.experiments.peer_supervision.Training", functools.partial(Training, max_iter=20)
+    )
     out = tmp_path / "out"
     result = command("run", "peer-supervision", "--out", str(out), "--seeds", "2")
     assert result.exit_code == 0, result.output

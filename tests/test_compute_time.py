@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import rpmodels as rp
-from rpmodels.experiments import compute_time
-from rpmodels.experiments.compute_time import BALL, PAIRS, Clock, Settings, earliest
-from rpmodels.experiments.experiment import Row
 from rpmodels.learning import State
+from rpmodels.paper.experiments import compute_time
+from rpmodels.paper.experiments.compute_time import BALL, PAIRS, Clock, Settings, earliest
+from rpmodels.paper.experiments.experiment import Row
 
 TINY = Settings("digits", 8, 12, 5, pair_steps=6, ball_steps=6)
 

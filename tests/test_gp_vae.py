@@ -12,11 +12,11 @@ from sklearn.base import clone
 
 import rpmodels as rp
 from rpmodels.baselines import SparseGPVAE
-from rpmodels.baselines.gp_vae_model import GaussianLikelihood, SparseGPVAEModel
-from rpmodels.experiments import plain_ball, recovery, recovery_baselines, runner, structured_ball, textured_ball
 from rpmodels.families import DiagonalGaussian
 from rpmodels.families.gaussian import inverse_softplus
 from rpmodels.observations.scaling import Affine
+from rpmodels.paper.baselines.gp_vae_model import GaussianLikelihood, SparseGPVAEModel
+from rpmodels.paper.experiments import plain_ball, recovery, recovery_baselines, runner, structured_ball, textured_ball
 from rpmodels.priors import GaussianProcessPrior
 from rpmodels.recognition import MLP, Linear, RecognitionFactor, RelativeHead
 

@@ -43,14 +43,15 @@ def trials(unequal):
 
 
 COMMON = {"dropout": 0.0, "input_dropout": 0.0, "dtype": "float64", "random_state": 0, "max_iter": 40}
+ONCE = {**COMMON, "retries": 0}
 CASES = {
     "discrete": (rp.RPCategorical(3, batch_size=25, n_init=2, **COMMON), pairs),
-    "continuous": (rp.RPFA(2, batch_size=25, n_init=1, **COMMON), pairs),
-    "nearly absent": (rp.RPFA(2, batch_size=11, n_init=1, **COMMON), hardly_there),
-    "per time": (rp.RPGPFA(1, batch_size=8, n_init=1, **COMMON), lambda: trials(False)),
-    "unequal": (rp.RPGPFA(1, batch_size=8, n_init=1, **COMMON), lambda: trials(True)),
+    "continuous": (rp.RPFA(2, batch_size=25, n_init=1, **ONCE), pairs),
+    "nearly absent": (rp.RPFA(2, batch_size=11, n_init=1, **ONCE), hardly_there),
+    "per time": (rp.RPGPFA(1, batch_size=8, n_init=1, **ONCE), lambda: trials(False)),
+    "unequal": (rp.RPGPFA(1, batch_size=8, n_init=1, **ONCE), lambda: trials(True)),
     "chain": (rp.RPHMM(2, batch_size=8, n_init=2, **COMMON), lambda: trials(True)),
-    "dynamics": (rp.RPLDS(2, batch_size=8, n_init=1, **COMMON), lambda: trials(True)),
+    "dynamics": (rp.RPLDS(2, batch_size=8, n_init=1, **ONCE), lambda: trials(True)),
     "unseeded": (rp.RPCategorical(3, n_init=1, **{**COMMON, "random_state": None, "max_iter": 5}), pairs),
 }
 

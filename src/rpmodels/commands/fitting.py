@@ -108,7 +108,7 @@ def _record(estimator: RPMEstimator, data: Data) -> dict[str, Any]:
         "score": score_plain(estimator.score_),
         "steps": estimator.n_iter_,
         "stopped": estimator.stop_reason_,
-        "observations": count_plain(estimator.model_.fitted.n_observations),
+        "observations": count_plain(estimator.model_.n_observations),
         "factors": {name: {**factor_plain(spec), **sizes.get(name, {})} for name, spec in specs.items()},
     }
 

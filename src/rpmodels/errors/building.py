@@ -158,9 +158,9 @@ def not_fitted(what: str) -> NotFittedError:
     return NotFittedError(f"{what} is not fitted yet: call fit(X) (or rp.train) first.")
 
 
-def lent_beside_drawn(lender: str, marginal: str) -> BuildError:
-    """Atoms that are drawn from a density cannot be lent."""
+def extra_beside_drawn(extra: str, marginal: str) -> BuildError:
+    """Extra atoms are those of observations, and a density draws its own."""
     return BuildError(
-        f"{lender} lends the atoms of observations, but {marginal} draws its atoms from a density: expected one of the "
-        "two. Use OwnAtoms, or the empirical p₀."
+        f"{extra} takes the atoms of further observations, but {marginal} draws its atoms from a density: expected one "
+        "of the two. Use engine atoms='own', or the empirical p₀."
     )

@@ -15,15 +15,14 @@ from rpmodels.estimators import choices
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.common import OF_STATES, WithFactors
-from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, SplitMerge, Start
-from rpmodels.learning import Training as Settings
+from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, SplitMerge, Start, TrainingSettings
 from rpmodels.mixtures import PerSite
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.priors import CategoricalPrior
 from rpmodels.seeding import spawn
 
-RUNG = 0.055
+INTERVAL = 0.055
 """Share of max_iter between two halvings: one epoch of the paper's MNIST pairs."""
 
 
@@ -63,15 +62,15 @@ class RPCategorical(WithFactors, RPMEstimator):
     def _move(self) -> Move | None:
         return SplitMerge()
 
-    def _rung(self, training: Settings) -> int:
-        return max(1, round(RUNG * training.max_iter))
+    def _interval(self, training: TrainingSettings) -> int:
+        return max(1, round(INTERVAL * training.max_iter))
 
     # ---- using ------------------------------------------------------------------------------
 
     def predict_proba(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
         """Posterior over the states from every factor that is present (A14): (N, K)."""
         observations = self.read(X, presence)
-        return _rows(inferred.posterior.mu for inferred in self._fitted().infer(observations))
+        return _rows(inferred.posterior.mu for inferred in self._fitted().posterior(observations))
 
     def predict(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[np.int64]:
         """The most probable state."""
@@ -85,17 +84,13 @@ class RPCategorical(WithFactors, RPMEstimator):
         """f_j(z|x) of one factor alone, without prior, mixture or the other factors: (N, K)."""
         model = self._fitted()
         factor = str(factor)
-        recognised = model.recognised(self.read({factor: x}))
-        family = model.prior.family
-        return _rows(
-            family.mean(model.references(batch.sites)[factor] + factors[factor].g) for batch, factors in recognised
-        )
+        return _rows(model.prior.family.mean(eta) for eta in model.recognise(self.read({factor: x}), factor))
 
     def conditional_weights(self, factor: str) -> NDArray[Any]:
         """p(x_j = training row m | z = k): (K, N), the implied generative conditional on the atoms."""
         model = self._fitted()
         states = torch.arange(self.n_states, device=model.device)
-        return np.asarray(model.fitted.conditional_weights(factor, states[:, None])[:, 0].cpu().numpy())
+        return np.asarray(generative.conditional_weights(model, factor, states[:, None])[:, 0].cpu().numpy())
 
     def impute(self, X: Any, factor: str, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
         """p(x_j = training row m | the other factors): (N, N_training) weights over the rows of `factor`."""

@@ -16,17 +16,17 @@ from rpmodels import errors, log_weight
 from rpmodels.checks import Integer
 from rpmodels.estimators import choices, tables
 from rpmodels.estimators.arguments import GroupOf, argument
-from rpmodels.estimators.base import LABELS, RPMEstimator
+from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.common import WithFactors
 from rpmodels.estimators.groups import Inference
 from rpmodels.estimators.layout import Layout, joined
 from rpmodels.estimators.marginals import variances
 from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.families import Continuous, Family
+from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
 from rpmodels.inference import EStep
-from rpmodels.learning import Move
-from rpmodels.learning import Training as Settings
+from rpmodels.learning import Move, TrainingSettings
 from rpmodels.mixtures import AtomPolicy, ExpectedLogMixture, Marginal, quadrature
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -86,7 +86,7 @@ class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, ABC):
     def _regularisation(self, observations: Observations) -> choices.Regularisation:
         return choices.continuous_regularisation(observations)
 
-    def _training(self, observations: Observations) -> Settings:
+    def _training(self, observations: Observations) -> TrainingSettings:
         return replace(super()._training(observations), alternate=self._chosen().inference.alternate)
 
     def _build(self, observations: Observations) -> RPM:
@@ -122,6 +122,7 @@ class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, ABC):
             marginal=choices.named("marginal", inference.marginal, choices.MARGINALS, Marginal),
             scaling=recognition.scaling,
             input_dropout=choices.either(recognition.input_dropout, default.input_dropout, "input_dropout", below=1.0),
+            computing=self._chosen().engine.computing(),
         )
 
     def _move(self) -> Move | None:
@@ -151,7 +152,7 @@ class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, ABC):
         """Posterior means of the latents, from whatever factors are present, in the form of X."""
         observations, layout = self._new(X, **options)
         model = self._fitted()
-        parts = [_moments(model, each.posterior.eta)[0] for each in model.infer(observations)]
+        parts = [_moments(model, each.posterior.eta)[0] for each in model.posterior(observations)]
         return layout.form(joined(parts, observations.n_sites))
 
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
@@ -166,7 +167,7 @@ class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, ABC):
         """
         observations, layout = self._new(X, **options)
         chosen = None if e_step is None else choices.named("e_step", e_step, choices.E_STEPS, EStep)
-        posteriors = [each.posterior for each in self._fitted().infer(observations, e_step=chosen)]
+        posteriors = [each.posterior for each in self._fitted().posterior(observations, chosen)]
         return self._described(posteriors, layout, observations.n_sites)
 
     def _described(self, posteriors: Sequence[Posterior], layout: Layout, n_sites: int) -> LatentPosterior:
@@ -193,10 +194,9 @@ class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, ABC):
         model = self._fitted()
         name = str(factor)
         observations, layout = self._new({name: x}, **options)
-        family = cast(Continuous, dict(model.recognisers())[name].family)
+        family = cast(Continuous, model.recogniser(name).family)
         means, covariances = [], []
-        for batch, factors in model.recognised(observations):
-            eta = model.references(batch.sites)[name] + factors[name].g
+        for eta in model.recognise(observations, name):
             means.append(family.moments(eta)[0])
             covariances.append(family.covariance(eta))
         sites = observations.n_sites
@@ -204,23 +204,21 @@ class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, ABC):
 
     def score_samples(self, X: Any, *, exact: bool = False, **options: Any) -> NDArray[np.float64]:
         """The bound on log W of every observation (with `exact`, ⟨log F⟩ by quadrature, K ≤ 3)."""
-        return self._scores(self._new(X, **options)[0], self._quadrature(exact))[0]
+        energies = self._fitted().free_energies(self._new(X, **options)[0], self._quadrature(exact))
+        return np.asarray(energies.total.double().cpu().numpy())
 
     def score(self, X: Any, y: Any = None, *, exact: bool = False, **options: Any) -> Score:
         """Mean bound on log W: nats above independence per observation, labelled, with ceiling and median.
 
         `exact` replaces the model's way to ⟨log F⟩ by quadrature (K ≤ 3): then it is the free energy itself.
         """
-        approximation = self._quadrature(exact)
-        values, ceilings = self._scores(self._new(X, **options)[0], approximation)
-        kind = (approximation or self._fitted().expected_log_mixture).kind
-        label = "the free energy, a lower bound of the" if exact else LABELS[kind]
-        return Score(float(values.mean()), float(ceilings.mean()), float(np.median(values)), label)
+        score = self._fitted().score(self._new(X, **options)[0], self._quadrature(exact))
+        return score.called("the free energy, a lower bound of the") if exact else score
 
     def _quadrature(self, exact: bool) -> ExpectedLogMixture | None:
         if not exact:
             return None
-        families = [cast(Continuous, each.family) for _, each in self._fitted().recognisers()]
+        families = [cast(Continuous, each.family) for _, each in self._fitted().pattern.recognisers()]
         chosen = quadrature(max(family.latents for family in families))
         for family in families:
             chosen.check(cast(Family, family))
@@ -249,6 +247,6 @@ def _with_constant_precision(
 
 
 @torch.no_grad()
-def _moments(model: RPM, eta: Float[Tensor, "N T D"]) -> tuple[Float[Tensor, "N T K"], Float[Tensor, "N T K K"]]:
+def _moments(model: FittedRPM, eta: Float[Tensor, "N T D"]) -> tuple[Float[Tensor, "N T K"], Float[Tensor, "N T K K"]]:
     family = cast(Continuous, model.prior.family)
     return family.moments(eta)[0], family.covariance(eta)

@@ -9,17 +9,17 @@ from rpmodels import errors
 from rpmodels.checks import Flag, Integer, Rule, Same, Word
 from rpmodels.estimators.arguments import AUTO, Group, argument
 from rpmodels.learning import RULES, device_of
-from rpmodels.mixtures import FreshAtoms, Lender, OwnAtoms, RememberedAtoms
+from rpmodels.mixtures import ExtraAtoms, FreshAtoms, NoExtraAtoms, RememberedAtoms
 from rpmodels.observations import Observations
 from rpmodels.recognition import Compiled, Computing, Mixed, Plain
 
-LENDERS: dict[str, Callable[[int], Lender]] = {
-    "own": lambda _: OwnAtoms(),
+EXTRA: dict[str, Callable[[int], ExtraAtoms]] = {
+    "own": lambda _: NoExtraAtoms(),
     "remembered": RememberedAtoms,
     "fresh": FreshAtoms,
 }
 FEW, MANY = 100, 250
-"""Atoms of a batch from which on lending pays, and from which on it is not worth its cost."""
+"""Atoms of a batch from which on extra ones pay, and from which on they are not worth their cost."""
 PRECISIONS = ("full", "bfloat16")
 
 
@@ -51,7 +51,7 @@ class Engine(Group):
     dtype: str | torch.dtype = argument(
         Word("float32", "float64") | Same(torch.float32, torch.float64), "of everything but times", default="float32"
     )
-    atoms: str = argument(Word(AUTO, *LENDERS), "whose atoms F_j has in a training step, see above", default=AUTO)
+    atoms: str = argument(Word(AUTO, *EXTRA), "whose atoms F_j has in a training step, see above", default=AUTO)
     lent: int = argument(Integer(1), "how many observations lend theirs", default=1000)
     precision: str = argument(
         Word(*PRECISIONS), "of products in the networks; everything after them is in full", default="full"
@@ -59,12 +59,12 @@ class Engine(Group):
     compile: bool = argument(Flag(), "whether networks are compiled by torch.compile", default=False)
     workers: int = argument(RULES["workers"], "processes that read batches ahead of time", default=0)
 
-    def lender(self, batch_size: int | None, observations: Observations, empirical: bool) -> Lender:
-        """Whose atoms a step of so many observations has; none can be lent where p₀ is not `empirical`."""
+    def extra_atoms(self, batch_size: int | None, observations: Observations, empirical: bool) -> ExtraAtoms:
+        """Atoms beside those of a step of so many observations; there are none where p₀ is not `empirical`."""
         if self.atoms != AUTO:
-            return LENDERS[self.atoms](self.lent)
+            return EXTRA[self.atoms](self.lent)
         some = batch_size is not None and FEW <= batch_size < min(MANY, len(observations))
-        return FreshAtoms(self.lent) if some and empirical and observations.n_sites == 1 else OwnAtoms()
+        return FreshAtoms(self.lent) if some and empirical and observations.n_sites == 1 else NoExtraAtoms()
 
     def computing(self) -> Computing:
         """How networks are called."""

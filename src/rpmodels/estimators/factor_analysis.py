@@ -9,13 +9,12 @@ from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.continuous import ContinuousEstimator
 from rpmodels.estimators.layout import Layout, Rows
 from rpmodels.families import Family
-from rpmodels.learning import AsGiven, RandomStart, Start
-from rpmodels.learning import Training as Settings
+from rpmodels.learning import AsGiven, RandomStart, Start, TrainingSettings
 from rpmodels.mixtures import AtomPolicy, PerSite
 from rpmodels.observations import Observations, adapters, read
 from rpmodels.priors import GaussianPrior, Prior
 
-RUNG = 0.1
+INTERVAL = 0.1
 """Share of max_iter between two halvings of the starts."""
 
 
@@ -49,5 +48,5 @@ class RPFA(ContinuousEstimator):
     def _starts(self) -> Sequence[Start]:
         return [AsGiven(), *[RandomStart() for _ in range(self.n_init - 1)]]
 
-    def _rung(self, training: Settings) -> int:
-        return max(1, round(RUNG * training.max_iter))
+    def _interval(self, training: TrainingSettings) -> int:
+        return max(1, round(INTERVAL * training.max_iter))

@@ -13,10 +13,10 @@ from torch import nn
 from rpmodels import errors
 from rpmodels.estimators.arguments import Declared, every_argument
 from rpmodels.estimators.names import flat, nested
+from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
 from rpmodels.learning import Attempt, device_of, dtype_of
 from rpmodels.learning.consumers import HistoryTable
-from rpmodels.model import RPM
 from rpmodels.persistence import Opened, from_plain, handed_in, open_file, own_parts, save_file, to_plain
 
 HISTORY = "history."
@@ -38,7 +38,7 @@ OF_TABLES = ("n_features_in_", "feature_names_in_")
 """What scikit-learn remembers of a table; other forms of data leave none."""
 
 
-def save(estimator: Any, model: RPM, path: str | Path) -> None:
+def save(estimator: Any, model: FittedRPM, path: str | Path) -> None:
     """Arguments, fitted attributes and model in one file of exactly this name; an older one is replaced as a whole."""
     score: Score = estimator.score_
     about = {
@@ -48,7 +48,7 @@ def save(estimator: Any, model: RPM, path: str | Path) -> None:
             name: to_plain(getattr(estimator, name)) for name in (*PLAIN, *OF_TABLES) if hasattr(estimator, name)
         },
         "restarts": [to_plain(asdict(attempt)) for attempt in estimator.restarts_],
-        "score": to_plain([float(score), score.ceiling, score.median, score.label]),
+        "score": to_plain(list(score.plain)),
         "history": list(estimator.history_),
     }
     history = {HISTORY + name: torch.as_tensor(values) for name, values in estimator.history_.items()}

@@ -21,15 +21,14 @@ from rpmodels.estimators.marginals import LatentMarginals
 from rpmodels.estimators.series import atoms_of_series, check_clock, read_series, times_ahead
 from rpmodels.families import Family
 from rpmodels.inference import summed_potentials
-from rpmodels.learning import AsGiven, LongStart, RandomStart, Start
-from rpmodels.learning import Training as Settings
+from rpmodels.learning import AsGiven, LongStart, RandomStart, Start, TrainingSettings
 from rpmodels.mixtures import AtomPolicy
 from rpmodels.observations import Observations
 from rpmodels.priors import GaussianProcessPrior, InducingPosterior, Prior
 
-RUNG = 100
+INTERVAL = 100
 """Steps between two halvings of the starts."""
-LEAD = 0.1
+ENOUGH = 0.1
 """Nats a site that the best start must have learnt before the others are dropped: a start with long length scales
 leads before any other has begun to learn, and may be the one that memorises."""
 
@@ -50,7 +49,7 @@ class RPGPFA(ContinuousEstimator):
 
     """
 
-    settle = 0.1
+    low_rate = 0.1
 
     n_latents = 1
     kernel: Any = argument(
@@ -108,7 +107,7 @@ class RPGPFA(ContinuousEstimator):
 
     def _new(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
         observations, form = super()._new(X, **options)
-        check_clock(observations, self._fitted().times.values[0].cpu().numpy())
+        check_clock(observations, self._fitted().times)
         return observations, form
 
     def _prior(self, family: Family, observations: Observations) -> Prior:
@@ -123,11 +122,11 @@ class RPGPFA(ContinuousEstimator):
         further = [LongStart() if number % 2 else RandomStart() for number in range(self.n_init - 1)]
         return [AsGiven(), *further]
 
-    def _rung(self, training: Settings) -> int:
-        return max(1, min(RUNG, training.max_iter // 4))
+    def _interval(self, training: TrainingSettings) -> int:
+        return max(1, min(INTERVAL, training.max_iter // 4))
 
-    def _lead(self, observations: Observations) -> float:
-        return LEAD * float(observations.exists.sum(1).mean())
+    def _enough(self, observations: Observations) -> float:
+        return ENOUGH * float(observations.exists.sum(1).mean())
 
     # ---- using ------------------------------------------------------------------------------
 
@@ -151,7 +150,7 @@ class RPGPFA(ContinuousEstimator):
             raise errors.bad_value("at", "finite times of shape (U,)", f"shape {new.shape}")
         model = self._fitted()
         predictions = []
-        for each in model.infer(observations):
+        for each in model.posterior(observations):
             times = torch.as_tensor(new, device=model.device).expand(each.batch.size, -1)
             there = Sites(times, torch.ones_like(times, dtype=torch.bool))
             with torch.no_grad():
@@ -169,7 +168,7 @@ class RPGPFA(ContinuousEstimator):
         observations, form = self._new(X, **options)
         model = self._fitted()
         etas = []
-        for batch, factors in model.recognised(observations):
+        for batch, factors in model.pattern.recognised(observations):
             potentials = summed_potentials(factors)
             place = torch.arange(potentials.shape[1], device=model.device)[:, None]
             known = (torch.where(place <= t, potentials, 0.0) for t in range(len(place)))
@@ -185,7 +184,7 @@ class RPGPFA(ContinuousEstimator):
         model = self._fitted()
         ahead = times_ahead(observations, checks.integer("steps", steps, 1))
         etas, begun = [], 0
-        for each in model.infer(observations):
+        for each in model.posterior(observations):
             times = torch.as_tensor(ahead[begun : begun + each.batch.size], device=model.device)
             begun += each.batch.size
             there = Sites(times, torch.ones_like(times, dtype=torch.bool))

@@ -20,15 +20,14 @@ from rpmodels.estimators.common import OF_STATES, WithFactors
 from rpmodels.estimators.layout import Layout, joined, padded_to
 from rpmodels.estimators.series import check_moves, read_series
 from rpmodels.estimators.streams import Stream
-from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, SplitMergeSites, Start
-from rpmodels.learning import Training as Settings
+from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, SplitMergeSites, Start, TrainingSettings
 from rpmodels.mixtures import Pooled
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, windowed
 from rpmodels.priors import MarkovChainPosterior, MarkovChainPrior, stationary
 from rpmodels.seeding import spawn
 
-RUNG = 0.055
+INTERVAL = 0.055
 
 
 class RPHMM(WithFactors, RPMEstimator):
@@ -102,8 +101,8 @@ class RPHMM(WithFactors, RPMEstimator):
     def _move(self) -> Move | None:
         return None if self._transitions_known else SplitMergeSites()
 
-    def _rung(self, training: Settings) -> int:
-        return max(1, round(RUNG * training.max_iter))
+    def _interval(self, training: TrainingSettings) -> int:
+        return max(1, round(INTERVAL * training.max_iter))
 
     # ---- using ------------------------------------------------------------------------------
 
@@ -115,7 +114,7 @@ class RPHMM(WithFactors, RPMEstimator):
         return self._read(X, known=self._fitted().specs, presence=presence)
 
     def _posteriors(self, observations: Observations) -> list[MarkovChainPosterior]:
-        inferred = self._fitted().infer(observations)
+        inferred = self._fitted().posterior(observations)
         return [cast(MarkovChainPosterior, each.posterior) for each in inferred]
 
     def predict(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Any:
@@ -166,10 +165,7 @@ class RPHMM(WithFactors, RPMEstimator):
         model = self._fitted()
         name = str(factor)
         observations, layout = self._new({name: x}, None)
-        parts = [
-            model.prior.family.mean(model.references(batch.sites)[name] + factors[name].g)
-            for batch, factors in model.recognised(observations)
-        ]
+        parts = [model.prior.family.mean(eta) for eta in model.recognise(observations, name)]
         return layout.form(joined(parts, observations.n_sites))
 
     @torch.no_grad()

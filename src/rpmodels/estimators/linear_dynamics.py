@@ -20,14 +20,13 @@ from rpmodels.estimators.series import atoms_of_series, check_moves, check_steps
 from rpmodels.estimators.streams import Stream
 from rpmodels.families import Family
 from rpmodels.inference import summed_potentials
-from rpmodels.learning import AsGiven, RandomStart, Start
-from rpmodels.learning import Training as Settings
+from rpmodels.learning import AsGiven, RandomStart, Start, TrainingSettings
 from rpmodels.mixtures import AtomPolicy
 from rpmodels.observations import Observations, windowed
 from rpmodels.priors import LatentState, LinearDynamicsPrior, Prior
 
-RUNG = 100
-LEAD = 0.1
+INTERVAL = 100
+ENOUGH = 0.1
 
 
 class RPLDS(ContinuousEstimator):
@@ -48,7 +47,7 @@ class RPLDS(ContinuousEstimator):
 
     """
 
-    settle = 0.1
+    low_rate = 0.1
     usual: ClassVar[Mapping[str, Any]] = {"inference.atoms": "pooled", "recognition.covariance": "full"}
     refused: ClassVar[Mapping[str, str]] = {
         "recognition.covariance": "dynamics mix the latents, so their posterior is never diagonal"
@@ -86,7 +85,7 @@ class RPLDS(ContinuousEstimator):
 
     def _new(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
         observations, form = super()._new(X, **options)
-        check_steps(observations, self._fitted().times.values[0].cpu().numpy())
+        check_steps(observations, self._fitted().times)
         return observations, form
 
     def _read(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
@@ -108,11 +107,11 @@ class RPLDS(ContinuousEstimator):
     def _starts(self) -> Sequence[Start]:
         return [AsGiven(), *[RandomStart() for _ in range(self.n_init - 1)]]
 
-    def _rung(self, training: Settings) -> int:
-        return max(1, min(RUNG, training.max_iter // 4))
+    def _interval(self, training: TrainingSettings) -> int:
+        return max(1, min(INTERVAL, training.max_iter // 4))
 
-    def _lead(self, observations: Observations) -> float:
-        return LEAD * float(observations.exists.sum(1).mean())
+    def _enough(self, observations: Observations) -> float:
+        return ENOUGH * float(observations.exists.sum(1).mean())
 
     # ---- using ------------------------------------------------------------------------------
 
@@ -129,7 +128,7 @@ class RPLDS(ContinuousEstimator):
 
     @torch.no_grad()
     def _filtered(self, observations: Observations) -> list[LatentState]:
-        recognised = self._fitted().recognised(observations)
+        recognised = self._fitted().pattern.recognised(observations)
         return [self._dynamics.filter(summed_potentials(factors), batch.sites) for batch, factors in recognised]
 
     @torch.no_grad()
@@ -175,7 +174,7 @@ class RPLDS(ContinuousEstimator):
 
         def potential(x: Any) -> Tensor:
             now = self._read(x, known=self._fitted().specs)[0]
-            return summed_potentials(next(iter(self._fitted().recognised(now)))[1])[:, 0]
+            return summed_potentials(next(iter(self._fitted().pattern.recognised(now)))[1])[:, 0]
 
         def shown(state: LatentState) -> tuple[NDArray[Any], NDArray[Any]]:
             return state.mean[0].cpu().numpy(), state.covariance[0].cpu().numpy()

@@ -1,15 +1,15 @@
 """What a fit leaves on its estimator."""
 
+from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
 from rpmodels.learning import Attempt
 from rpmodels.learning.consumers import HistoryTable
-from rpmodels.model import RPM
 
 
 class Results:
     """Attributes that are there after `fit`; no arguments, so they stand apart from where those are declared."""
 
-    model_: RPM
+    model_: FittedRPM
     """The fitted model."""
     history_: HistoryTable
     """Named terms of the free energy, one row a step."""

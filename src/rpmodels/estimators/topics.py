@@ -18,8 +18,7 @@ from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
 from rpmodels.estimators.common import OF_STATES
 from rpmodels.estimators.layout import joined
 from rpmodels.estimators.scikit import TransformerMixin
-from rpmodels.learning import AsGiven, Move, RandomStart, SpectralStart, SplitMergeSites, Start
-from rpmodels.learning import Training as Settings
+from rpmodels.learning import AsGiven, Move, RandomStart, SpectralStart, SplitMergeSites, Start, TrainingSettings
 from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, cut_patches, read
@@ -27,7 +26,7 @@ from rpmodels.observations.patches import PADDINGS
 from rpmodels.priors import DirichletPosterior, DirichletPrior
 
 FACTOR = "patch"
-RUNG = 0.1
+INTERVAL = 0.1
 """Share of max_iter between two halvings: mixtures of images are learnt more slowly than pairs."""
 DROPOUT = 0.2
 """At least (docs/results/lda.md)."""
@@ -147,8 +146,8 @@ class RPLDA(TransformerMixin, RPMEstimator):
     def _move(self) -> Move | None:
         return SplitMergeSites()
 
-    def _rung(self, training: Settings) -> int:
-        return max(1, round(RUNG * training.max_iter))
+    def _interval(self, training: TrainingSettings) -> int:
+        return max(1, round(INTERVAL * training.max_iter))
 
     # ---- using ------------------------------------------------------------------------------
 
@@ -157,7 +156,7 @@ class RPLDA(TransformerMixin, RPMEstimator):
         return self._read(X, presence, known=self._fitted().specs)
 
     def _posteriors(self, observations: Observations) -> list[DirichletPosterior]:
-        return [cast(DirichletPosterior, each.posterior) for each in self._fitted().infer(observations)]
+        return [cast(DirichletPosterior, each.posterior) for each in self._fitted().posterior(observations)]
 
     def transform(self, X: Any, *, presence: Any = None) -> NDArray[Any]:
         """ω̄, the mixture of every observation: (N, K)."""
@@ -178,18 +177,14 @@ class RPLDA(TransformerMixin, RPMEstimator):
         """f(z|x) of every part by itself, without its neighbours: (N, J, K), or a list."""
         model = self._fitted()
         observations = self.read(X)
-        parts = [
-            model.prior.family.mean(model.references(batch.sites)[FACTOR] + factors[FACTOR].g)
-            for batch, factors in model.recognised(observations)
-        ]
+        parts = [model.prior.family.mean(eta) for eta in model.recognise(observations, FACTOR)]
         return self._formed(parts, observations)
 
     def recognise_patch(self, patch: Any) -> NDArray[Any]:
         """f(z|x) of a single part: (K,)."""
         model = self._fitted()
         observations = read({FACTOR: [np.asarray(patch)[None]]}, series=True, known=model.specs)
-        batch, factors = next(iter(model.recognised(observations)))
-        eta = model.references(batch.sites)[FACTOR] + factors[FACTOR].g
+        (eta,) = model.recognise(observations, FACTOR)
         return np.asarray(model.prior.family.mean(eta)[0, 0].cpu().numpy())
 
     def representative_patches(self, X: Any, n: int = 5) -> Representatives:

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rpmodels import errors, linalg
-from rpmodels.carriers import Rows
+from rpmodels.carriers import NamedTensors
 from rpmodels.families import Continuous, Family, HasStatisticCovariance
 from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind
 from rpmodels.mixtures.mixture import AtomMixture, Mixture
@@ -44,13 +44,15 @@ class _InteriorBound(ExpectedLogMixture):
         return atoms
 
     @abstractmethod
-    def auxiliary(self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, rows: Rows) -> Float[Tensor, "N T D"]:
+    def auxiliary(
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, local: NamedTensors
+    ) -> Float[Tensor, "N T D"]:
         """a = η₀ − η̃ at every site."""
 
-    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, rows: Rows) -> Float[Tensor, "N T"]:
+    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, local: NamedTensors) -> Float[Tensor, "N T"]:
         """The bound at the chosen a."""
         assert isinstance(mixture, AtomMixture)
-        a = self.auxiliary(eta_q, mixture, rows)
+        a = self.auxiliary(eta_q, mixture, local)
         family = mixture.family
         value = mixture.log_mean_normaliser(a) - family.log_normaliser(eta_q)
         if a is not eta_q:
@@ -61,7 +63,9 @@ class _InteriorBound(ExpectedLogMixture):
 class InteriorBound(_InteriorBound):
     """η̃ = η₀ − η_q: no auxiliary parameters, tight as F_j → p. The default."""
 
-    def auxiliary(self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, rows: Rows) -> Float[Tensor, "N T D"]:
+    def auxiliary(
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, local: NamedTensors
+    ) -> Float[Tensor, "N T D"]:
         """a = η_q."""
         return eta_q
 
@@ -69,10 +73,10 @@ class InteriorBound(_InteriorBound):
 class _ChosenAuxiliary(_InteriorBound):
     """The bound at an a of its own, which atoms of no weight shall not constrain."""
 
-    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, rows: Rows) -> Float[Tensor, "N T"]:
+    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, local: NamedTensors) -> Float[Tensor, "N T"]:
         """The bound over atoms that count."""
         assert isinstance(mixture, AtomMixture)
-        return super().__call__(eta_q, mixture.filled(), rows)
+        return super().__call__(eta_q, mixture.filled(), local)
 
 
 class OptimalInteriorBound(_ChosenAuxiliary):
@@ -92,7 +96,9 @@ class OptimalInteriorBound(_ChosenAuxiliary):
             raise errors.needs_statistic_covariance("the optimal interior bound", type(family).__name__)
 
     @torch.no_grad()
-    def auxiliary(self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, rows: Rows) -> Float[Tensor, "N T D"]:
+    def auxiliary(
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, local: NamedTensors
+    ) -> Float[Tensor, "N T D"]:
         """a by Newton from a = η_q; constant for the gradient."""
         fixed = mixture.detached()
         mu_q = fixed.family.mean(eta_q)
@@ -115,19 +121,21 @@ class OptimalInteriorBound(_ChosenAuxiliary):
 class FreeInteriorBound(_ChosenAuxiliary):
     """η̃ as parameters of every trial, factor and site, as in the paper; started at a = η_q."""
 
-    def initial_rows(
+    def initial_parameters(
         self, family: Family, eta_q: Callable[[], Float[Tensor, "N T D"]]
     ) -> Mapping[str, Float[Tensor, "N T R"]]:
         """Raw numbers of a."""
         return {"auxiliary": cast(Continuous, family).to_raw(eta_q())}
 
-    def settled(self) -> ExpectedLogMixture:
-        """New data have no rows; the optimum is what their rows would be trained to."""
+    def for_new_data(self) -> ExpectedLogMixture:
+        """New data have no parameters of their own; the optimum is what these would be trained to."""
         return OptimalInteriorBound()
 
-    def auxiliary(self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, rows: Rows) -> Float[Tensor, "N T D"]:
-        """a from the rows."""
-        return mixture.family.to_valid(rows["auxiliary"][:, : eta_q.shape[1]])
+    def auxiliary(
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, local: NamedTensors
+    ) -> Float[Tensor, "N T D"]:
+        """a from the parameters."""
+        return mixture.family.to_valid(local["auxiliary"][:, : eta_q.shape[1]])
 
 
 def _objective(a: Float[Tensor, "N T D"], mu_q: Float[Tensor, "N T D"], mixture: AtomMixture) -> Float[Tensor, "N T"]:

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rpmodels import checks, errors
-from rpmodels.carriers import Rows
+from rpmodels.carriers import NamedTensors
 from rpmodels.families import Continuous, Family
 from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind
 from rpmodels.mixtures.mixture import AtomMixture, Mixture
@@ -42,6 +42,11 @@ class GaussHermite(ExpectedLogMixture):
         """As good as exact with enough nodes."""
         return Kind.EXACT
 
+    @property
+    def numbers_per_pair(self) -> int:
+        """One for every node of two latents; what three have beyond is not worth a second property."""
+        return self.nodes**2
+
     def check(self, family: Family) -> None:
         """At most three latents."""
         if not isinstance(family, Continuous):
@@ -53,7 +58,7 @@ class GaussHermite(ExpectedLogMixture):
         """The atoms themselves."""
         return atoms
 
-    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, rows: Rows) -> Float[Tensor, "N T"]:
+    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, local: NamedTensors) -> Float[Tensor, "N T"]:
         """Σ_q weight_q log F/r(z_q)."""
         assert isinstance(mixture, AtomMixture)
         family = cast(Continuous, mixture.family)
@@ -84,7 +89,7 @@ class SharedGrid(ExpectedLogMixture):
         """The atoms themselves."""
         return atoms
 
-    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, rows: Rows) -> Float[Tensor, "N T"]:
+    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, local: NamedTensors) -> Float[Tensor, "N T"]:
         """Σ_g q(z_g) log F/r(z_g) / Σ_g q(z_g)."""
         assert isinstance(mixture, AtomMixture)
         family = cast(Continuous, mixture.family)

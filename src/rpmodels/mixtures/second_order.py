@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rpmodels import errors
-from rpmodels.carriers import Rows
+from rpmodels.carriers import NamedTensors
 from rpmodels.families import Family, HasStatisticCovariance
 from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind
 from rpmodels.mixtures.mixture import AtomMixture, Mixture
@@ -33,7 +33,7 @@ class SecondOrder(ExpectedLogMixture):
         """The atoms themselves."""
         return atoms
 
-    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, rows: Rows) -> Float[Tensor, "N T"]:
+    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, local: NamedTensors) -> Float[Tensor, "N T"]:
         """(6) with r in place of the constants."""
         assert isinstance(mixture, AtomMixture)
         family = mixture.family
