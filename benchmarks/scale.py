@@ -99,10 +99,7 @@ def memory(kind: str, n: int, t: int) -> Answer:
     run = begun(kind, observations, None, BASE)
     run.advance(observations, 2)
     steps = time.perf_counter() - start
-    run.model.eval()
-    run.model.collect(observations)
-    with torch.no_grad():
-        scores = torch.cat([each.energy.total for each in run.model.infer(observations)])
+    scores = run.objective.fitted(observations).free_energies(observations).total
     assert bool(torch.isfinite(scores).all())
     whole = time.perf_counter() - start
     return {"peak_mb": peak_mb(), "before_mb": before, "seconds_two_steps": steps, "seconds_score": whole - steps}
@@ -131,12 +128,10 @@ def transform(n: int) -> Answer:
         rows = n if kind != "per_time" else n // t
         training, new = observed(kind, 2_000 if kind != "per_time" else 50, t, 2), observed(kind, rows, t, 2)
         run = begun(kind, training, None, BASE)
-        run.model.eval()
-        run.model.collect(training)
+        fitted = run.objective.fitted(training)
         start = time.perf_counter()
-        with torch.no_grad():
-            for each in run.model.infer(new):
-                assert each.posterior is not None
+        for each in fitted.posterior(new):
+            assert each.posterior is not None
         found[f"{kind}_per_second"] = rows / (time.perf_counter() - start)
     return found
 

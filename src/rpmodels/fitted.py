@@ -95,7 +95,7 @@ class FittedRPM(nn.Module):
 
     def train(self, mode: bool = True) -> "FittedRPM":
         """What is fitted stays in evaluation mode; to train it further, train its `pattern`."""
-        return cast("FittedRPM", super().train(False))
+        return super().train(False)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "FittedRPM":
         self._summaries = {}  # they follow the atoms to another device or precision

@@ -100,7 +100,7 @@ def steps(
             optimiser.zero_grad(set_to_none=True)
             with seeded(seed + others.rank):  # dropout of its own in every process
                 terms = objective(batch)
-                (-terms[GOAL]).backward()  # type: ignore[no-untyped-call]
+                (-terms[GOAL]).backward()
             summed = others.sum_gradients(parameters, torch.stack([each.detach() for each in terms.values()]))
             return dict(zip(terms, summed, strict=True)), torch.nn.utils.clip_grad_norm_(parameters, limit)
 

@@ -31,7 +31,7 @@ def train(
 ) -> FittedRPM:
     """Train an RPM on observations: scaling, loop, rescue, stopping, and F_j over all data at the end.
 
-    `fields` are those of `TrainingSettings`, for those who do not want to build one; `extra` are atoms that a step has beside
+    `fields` are those of `TrainingSettings`, for those who do not want to build one; `extra` are atoms of a step beside
     those of its batch. The fitted model's `record` has the history and the reason to stop.
     """
     if settings is not None and fields:

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from rpmodels import checks, errors
 from rpmodels.estimators import choices, kernels
-from rpmodels.estimators.gaussian_process import RPGPFA, RUNG
+from rpmodels.estimators.gaussian_process import INTERVAL, RPGPFA
 from rpmodels.estimators.layout import Layout, joined
 from rpmodels.estimators.marginals import LatentMarginals
 from rpmodels.estimators.series import read_series
@@ -142,9 +142,15 @@ class SparseGPVAE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         seeds = spawn(self.random_state, 2)
         with seeded(seeds[0]):
             model = self._build(name, observations)
-        rung = max(1, min(RUNG, training.max_iter // 4))
+        interval = max(1, min(INTERVAL, training.max_iter // 4))
         run, attempts = fit_best(
-            model, observations, training, n_init=starts, rung=rung, random_state=seeds[1], callbacks=self.callbacks
+            model,
+            observations,
+            training,
+            n_init=starts,
+            interval=interval,
+            random_state=seeds[1],
+            callbacks=self.callbacks,
         )
         self.model_ = run.model.eval()
         self.specs_ = dict(observations.specs)
@@ -164,7 +170,7 @@ class SparseGPVAE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             tol=self.tol,
             patience=self.patience,
             max_gradient_norm=self.max_gradient_norm,
-            settle=RPGPFA.settle,
+            low_rate=RPGPFA.low_rate,
         )
 
     def _build(self, name: str, observations: Observations) -> SparseGPVAEModel:

@@ -90,8 +90,7 @@ def _free_energy_paper(model: RPGPFA, x: NDArray[Any], times: NDArray[Any]) -> f
     """−F in the paper's convention, summed over the training trials; ⟨log F⟩ by quadrature where K allows it."""
     exact = mixtures.quadrature(model.n_latents) if model.n_latents <= mixtures.GaussHermite.largest else None
     observations = read({"x": x}, series=True, times=times)
-    inferred = model.model_.infer(observations, own=False, approximation=exact)
-    return -sum(float(each.energy.paper.double().sum()) for each in inferred)
+    return -float(model.model_.free_energies(observations, exact, in_training=True).paper.double().sum())
 
 
 def thinned(history: Mapping[str, NDArray[Any]], points: int = 200) -> dict[str, list[float]]:
