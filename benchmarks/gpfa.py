@@ -58,7 +58,7 @@ def yardstick(seconds: float = 0.3) -> float:
 def started(n: int, t: int, k: int, m: int) -> tuple[Run[Any], rp.Observations]:
     """A default run at its first step, one mixture per time."""
     x = rp.datasets.textured_ball(n_trials=n, n_times=t, random_state=0).x
-    model = rp.RPGPFA(k, n_inducing=m, atoms="per_time", random_state=0)
+    model = rp.RPGPFA(k, n_inducing=m, inference=rp.Inference(atoms="per_time"), random_state=0)
     observations = rp.read({"x": x}, series=True)
     built = model._build(observations)
     built.prepare(observations)

@@ -1,7 +1,7 @@
 """What latents of new data cost: `transform` and `posterior` against recognition and conditioning alone, in one run.
 
-`python benchmarks/inference.py` prints a ratio for every estimator with continuous latents, at sizes up to 30 000 sites,
-the time of RPGPFA's transform against Elephant's GPFA (one thread), and what a fit spends after its last step.
+`python benchmarks/inference.py` prints a ratio for every estimator with continuous latents, at sizes up to 30 000
+sites, the time of RPGPFA's transform against Elephant's GPFA (one thread), and what a fit spends after its last step.
 """
 
 import argparse
@@ -118,7 +118,8 @@ def after_the_last_step() -> None:
     ends: list[float] = []
     X = series(300, 100, 30, True)
     begun = time.perf_counter()
-    model = rp.RPGPFA(2, random_state=0, callbacks=[lambda _: ends.append(time.perf_counter())]).fit(X)
+    clock = rp.Training(callbacks=[lambda _: ends.append(time.perf_counter())])
+    model = rp.RPGPFA(2, random_state=0, training=clock).fit(X)
     done = time.perf_counter()
     share = (done - ends[-1]) / (done - begun)
     print(f"fit {done - begun:.1f} s, after the last step {done - ends[-1]:.2f} s ({share:.1%}); {model.score_!r}")

@@ -75,7 +75,7 @@ def estimator(kind: str, size: dict[str, int]) -> RPMEstimator:
         return rp.RPCategorical(size["states"], random_state=0)
     if kind == "gaussian":
         return rp.RPFA(size["latents"], random_state=0)
-    return rp.RPGPFA(1, n_inducing=40, atoms=kind, random_state=0)
+    return rp.RPGPFA(1, n_inducing=40, inference=rp.Inference(atoms=kind), random_state=0)
 
 
 def observed(kind: str, n: int, t: int, factors: int) -> rp.Observations:
@@ -142,7 +142,8 @@ def member(steps: int, rounds: int, engine: dict[str, Any] | None = None) -> Ans
         random = np.random.default_rng(0)
         images = {name: random.integers(0, 256, (4_000, 28, 28)).astype(np.uint8) for name in ("x1", "x2")}
         observations = rp.read(images)
-        model, _ = rp.RPCategorical(10, tied=True, engine=engine, random_state=0).build(observations)
+        groups: dict[str, Any] = {"recognition": rp.Recognition(tied=True), "engine": rp.Engine(**(engine or {}))}
+        model, _ = rp.RPCategorical(10, **groups, random_state=0).build(observations)
         model.prepare(observations)
         training = TrainingSettings(max_iter=10**6, batch_size=1000)
         run = Run.start(model, Divided(observations, observations, None), training, 0)

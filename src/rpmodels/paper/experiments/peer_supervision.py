@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import datasets, metrics, plots
-from rpmodels.estimators import RPCategorical, choices
+from rpmodels.estimators import Recognition, RPCategorical, choices
 from rpmodels.learning import TrainingSettings
 from rpmodels.paper.baselines import SupervisedNetwork
 from rpmodels.paper.experiments.experiment import Experiment, Outcome, Row
@@ -70,7 +70,7 @@ class PeerSupervision(Experiment):
 
 def _rpm(data: PeerData, settings: Settings, seed: int) -> Outcome:
     pairs, images = data.pairs, data.images
-    model = RPCategorical(settings.n_states, tied=True, random_state=seed).fit(pairs)
+    model = RPCategorical(settings.n_states, recognition=Recognition(tied=True), random_state=seed).fit(pairs)
 
     def recognised(x: NDArray[Any]) -> NDArray[np.int64]:
         return np.asarray(model.recognise(x, "x1").argmax(1))
