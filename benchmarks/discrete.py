@@ -17,7 +17,7 @@ import torch
 
 import rpmodels as rp
 from rpmodels.fitted import FittedRPM
-from rpmodels.learning import Run, Training
+from rpmodels.learning import Run, TrainingSettings
 from rpmodels.learning.batches import divide
 from rpmodels.versions import versions
 
@@ -48,7 +48,7 @@ def rpm_step(images_of: dict[str, np.ndarray[Any, Any]], presence: dict[str, Any
     model = rp.RPM(rp.priors.CategoricalPrior.uniform(10), {"x1": network, "x2": network})
     model.prepare(observations)
     data = divide(observations, 0.0, seed=0)
-    run = Run.start(model, data, Training(max_iter=10**6, batch_size=500), seed=0)
+    run = Run.start(model, data, TrainingSettings(max_iter=10**6, batch_size=500), seed=0)
     return lambda: run.advance(observations, run.step + 5)
 
 

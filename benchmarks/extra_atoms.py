@@ -26,6 +26,7 @@ from rpmodels.mixtures import ExtraAtoms, FreshAtoms, NoExtraAtoms, RememberedAt
 from rpmodels.observations import Observations, read
 
 N, EXTRA, STEPS, EVERY = 2000, 1000, 300, 3
+NO_DROPOUT = rp.Recognition(dropout=0.0, input_dropout=0.0)
 Make = Callable[[np.random.Generator], tuple[rp.estimators.RPMEstimator, Observations]]
 KINDS: dict[str, Callable[[], ExtraAtoms]] = {
     "own": NoExtraAtoms,
@@ -38,14 +39,14 @@ def discrete(random: np.random.Generator) -> tuple[rp.estimators.RPMEstimator, O
     """Ten classes seen twice."""
     z = random.integers(10, size=N)
     X = {name: random.normal(size=(10, 20))[z] + random.normal(size=(N, 20)) for name in "ab"}
-    return rp.RPCategorical(10, dropout=0.0, input_dropout=0.0, random_state=0), read(X)
+    return rp.RPCategorical(10, recognition=NO_DROPOUT, random_state=0), read(X)
 
 
 def continuous(random: np.random.Generator) -> tuple[rp.estimators.RPMEstimator, Observations]:
     """Two numbers seen through two curved surfaces, sharply."""
     z = random.normal(size=(N, 2))
     X = {name: np.tanh(z @ random.normal(size=(2, 20))) + 0.2 * random.normal(size=(N, 20)) for name in "ab"}
-    return rp.RPFA(2, dropout=0.0, input_dropout=0.0, random_state=0), read(X)
+    return rp.RPFA(2, recognition=NO_DROPOUT, random_state=0), read(X)
 
 
 def gradient(model: rp.RPM, objective: RPMObjective, batch: Batch) -> tuple[float, torch.Tensor]:

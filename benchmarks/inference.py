@@ -118,7 +118,8 @@ def after_the_last_step() -> None:
     ends: list[float] = []
     X = series(300, 100, 30, True)
     begun = time.perf_counter()
-    model = rp.RPGPFA(2, random_state=0, callbacks=[lambda _: ends.append(time.perf_counter())]).fit(X)
+    clock = rp.Training(callbacks=[lambda _: ends.append(time.perf_counter())])
+    model = rp.RPGPFA(2, random_state=0, training=clock).fit(X)
     done = time.perf_counter()
     share = (done - ends[-1]) / (done - begun)
     print(f"fit {done - begun:.1f} s, after the last step {done - ends[-1]:.2f} s ({share:.1%}); {model.score_!r}")

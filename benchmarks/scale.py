@@ -30,7 +30,7 @@ from matplotlib.ticker import LogLocator
 
 import rpmodels as rp
 from rpmodels.estimators import RPMEstimator
-from rpmodels.learning import Run, Training
+from rpmodels.learning import Run, TrainingSettings
 from rpmodels.learning.batches import Divided
 from rpmodels.learning.distributed import process_group
 from rpmodels.persistence import write_json
@@ -75,7 +75,7 @@ def estimator(kind: str, size: dict[str, int]) -> RPMEstimator:
         return rp.RPCategorical(size["states"], random_state=0)
     if kind == "gaussian":
         return rp.RPFA(size["latents"], random_state=0)
-    return rp.RPGPFA(1, n_inducing=40, atoms=kind, random_state=0)
+    return rp.RPGPFA(1, n_inducing=40, inference=rp.Inference(atoms=kind), random_state=0)
 
 
 def observed(kind: str, n: int, t: int, factors: int) -> rp.Observations:
@@ -87,7 +87,7 @@ def observed(kind: str, n: int, t: int, factors: int) -> rp.Observations:
 def begun(kind: str, observations: rp.Observations, batch: int | None, size: dict[str, int]) -> Run[Any]:
     model, _ = estimator(kind, size).build(observations)
     model.prepare(observations)
-    training = Training(max_iter=10**6, batch_size=batch)
+    training = TrainingSettings(max_iter=10**6, batch_size=batch)
     return Run.start(model, Divided(observations, observations, None), training, 0)
 
 
@@ -142,9 +142,10 @@ def member(steps: int, rounds: int, engine: dict[str, Any] | None = None) -> Ans
         random = np.random.default_rng(0)
         images = {name: random.integers(0, 256, (4_000, 28, 28)).astype(np.uint8) for name in ("x1", "x2")}
         observations = rp.read(images)
-        model, _ = rp.RPCategorical(10, tied=True, engine=engine, random_state=0).build(observations)
+        groups: dict[str, Any] = {"recognition": rp.Recognition(tied=True), "engine": rp.Engine(**(engine or {}))}
+        model, _ = rp.RPCategorical(10, **groups, random_state=0).build(observations)
         model.prepare(observations)
-        training = Training(max_iter=10**6, batch_size=1000)
+        training = TrainingSettings(max_iter=10**6, batch_size=1000)
         run = Run.start(model, Divided(observations, observations, None), training, 0)
         run.advance(observations, 2)
         rates = []

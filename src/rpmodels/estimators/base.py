@@ -13,12 +13,12 @@ from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
-from rpmodels import checks, errors
+from rpmodels import errors
 from rpmodels.estimators import choices, files, summary, tables
-from rpmodels.estimators.engine import Engine
+from rpmodels.estimators.common import CommonArguments
 from rpmodels.estimators.fingerprint import fingerprint
+from rpmodels.estimators.results import Results
 from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import FreeEnergy, Score
 from rpmodels.learning import (
@@ -30,7 +30,7 @@ from rpmodels.learning import (
     RPMObjective,
     Run,
     Start,
-    Training,
+    TrainingSettings,
     closing_score,
     device_of,
     dtype_of,
@@ -38,7 +38,6 @@ from rpmodels.learning import (
 )
 from rpmodels.learning.batches import Divided, divide
 from rpmodels.learning.checkpoints import Checkpoints, open_checkpoints
-from rpmodels.learning.consumers import HistoryTable
 from rpmodels.learning.distributed import communicator
 from rpmodels.mixtures import AtomPolicy, Empirical, ExtraAtoms
 from rpmodels.model import RPM
@@ -55,88 +54,51 @@ AT_CEILING = 0.98
 LEARNT_NOTHING = 1e-3
 
 
-class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+class RPMEstimator(Results, CommonArguments, ABC):
     """fit / score / score_samples in scikit-learn's manner. A subclass builds the model and names its verbs."""
 
     low_rate: ClassVar[float] = 0.3
     """Share of the steps after the drop of the learning rate."""
     sites_and_trials_a_step: ClassVar[tuple[int, int]] = (10_000, 20)
     """What "auto" batches have: about so many sites, at least so many trials."""
-    retries: int = 0
-    """How often a collapsed fit is tried again."""
-
-    model_: FittedRPM
-    history_: HistoryTable
-    restarts_: list[Attempt]
-    n_iter_: int
-    stop_reason_: str
-    score_: Score
-    validation_curve_: list[dict[str, float]]
-    clipped_: dict[str, int]
-
-    factors: Mapping[str, Any] | None
-    n_init: int
-    warm_start: bool
-    n_jobs: int | None
-    random_state: int | None
-    device: str
-    dtype: str
-    verbose: int
-    callbacks: Sequence[Any] | None
-
-    network: Any
-    tied: bool
-    head: str
-    scaling: str | Mapping[str, str]
-    max_iter: int
-    tol: float | None
-    learning_rate: float
-    batch_size: int | str | None
-    weight_decay: float | str
-    dropout: float | str
-    input_dropout: float | str
-    validation_fraction: float
-    patience: int
-    max_gradient_norm: float | None
-    optimiser: Any
-    scheduler: Any
-    engine: Mapping[str, Any] | None
 
     def _regularisation(self, observations: Observations) -> choices.Regularisation:
         """What "auto" stands for."""
         return choices.regularisation(int(observations.exists.sum()))
 
-    def _training(self, observations: Observations) -> Training:
-        """Settings of the loop for these data."""
+    def _training(self, observations: Observations) -> TrainingSettings:
+        """TrainingSettings of the loop for these data."""
         default = self._regularisation(observations)
-        return Training(
+        given, workers = self._chosen().training, self._chosen().engine.workers
+        return TrainingSettings(
             max_iter=self.max_iter,
             learning_rate=self.learning_rate,
-            batch_size=choices.batch_size(self.batch_size, observations, *self.sites_and_trials_a_step),
-            weight_decay=choices.either(self.weight_decay, default.weight_decay, "weight_decay"),
-            tol=self.tol,
-            patience=self.patience,
-            validation_fraction=self.validation_fraction,
-            max_gradient_norm=self.max_gradient_norm,
+            batch_size=choices.batch_size(given.batch_size, observations, *self.sites_and_trials_a_step),
+            weight_decay=choices.either(given.weight_decay, default.weight_decay, "weight_decay"),
+            tol=given.tol,
+            patience=given.patience,
+            validation_fraction=given.validation_fraction,
+            max_gradient_norm=cast(float | None, given.max_gradient_norm),
             low_rate=self.low_rate,
-            optimiser=self.optimiser,
-            scheduler=self.scheduler,
-            workers=Engine.of(self.engine).workers,
+            optimiser=given.optimiser,
+            scheduler=given.scheduler,
+            workers=workers,
         )
 
-    def build(self, observations: Observations) -> tuple[RPM, Training]:
+    def build(self, observations: Observations) -> tuple[RPM, TrainingSettings]:
         """The untrained model for these data, and how to train it: for `rp.train`, and for loops of your own.
 
-        No restarts, moves or retries: what `fit` adds to `rp.train(model, observations, training)`.
+        No restarts, moves or retries: what `fit` adds to `rp.train(model, observations, settings)`.
         """
+        engine = self._chosen().engine
         with seeded(spawn(self.random_state, 3)[0]):
             model = self._build(self._pieces(observations))
-        return model.to(device_of(self.device), dtype_of(self.dtype)), self._training(self._pieces(observations))
+        return model.to(device_of(engine.device), dtype_of(engine.dtype)), self._training(self._pieces(observations))
 
     def _extra_atoms(self, model: RPM, observations: Observations) -> ExtraAtoms:
         """What a step has beside the atoms of its batch."""
         batch_size = self._training(observations).batch_size
-        return Engine.of(self.engine).extra_atoms(batch_size, observations, isinstance(model.marginal, Empirical))
+        return self._chosen().engine.extra_atoms(batch_size, observations, isinstance(model.marginal, Empirical))
 
     @abstractmethod
     def _build(self, observations: Observations) -> RPM:
@@ -144,22 +106,22 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _discrete(self, prior: Prior, atoms: AtomPolicy, observations: Observations) -> RPM:
         """A model with this prior over states, inferred exactly."""
-        default = self._regularisation(observations)
+        default, given = self._regularisation(observations), self._chosen().recognition
         return RPM(
             prior,
             choices.networks(
                 self.network,
-                self.tied,
+                given.tied,
                 observations,
                 dict.fromkeys(observations.specs, prior.family.raw_size),
-                choices.either(self.dropout, default.dropout, "dropout", below=1.0),
+                choices.either(given.dropout, default.dropout, "dropout", below=1.0),
                 default.hidden,
             ),
             atoms=atoms,
-            head=choices.head(self.head),
-            scaling=self.scaling,
-            input_dropout=choices.either(self.input_dropout, default.input_dropout, "input_dropout", below=1.0),
-            computing=Engine.of(self.engine).computing(),
+            head=choices.head(given.head),
+            scaling=given.scaling,
+            input_dropout=choices.either(given.input_dropout, default.input_dropout, "input_dropout", below=1.0),
+            computing=self._chosen().engine.computing(),
         )
 
     def _pieces(self, observations: Observations) -> Observations:
@@ -175,14 +137,8 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """A way out of poor optima, if there is one for this kind of latent."""
 
     @abstractmethod
-    def _interval(self, training: Training) -> int:
+    def _interval(self, training: TrainingSettings) -> int:
         """Steps between two comparisons of the starts."""
-
-    def _remember(self, arguments: Mapping[str, Any]) -> None:
-        """scikit-learn's rule: every argument of __init__ under its own name, untouched."""
-        for name, value in arguments.items():
-            if name not in ("self", "__class__"):
-                setattr(self, name, value)
 
     def _enough(self, observations: Observations) -> float:
         """Free energy that the best start must have before others are dropped."""
@@ -209,6 +165,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             checkpoint_every: seconds between two files of a run
 
         """
+        self._chosen()
         table = tables.checked(self, adapters.to_trials(X, series=False)[0], reset=True)
         observations = read(table, factors=tables.columns(self), presence=presence, weights=sample_weight)
         return self._fit(observations, checkpoint, checkpoint_every)
@@ -217,10 +174,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self: Estimator, observations: Observations, checkpoint: str | Path | None, checkpoint_every: float
     ) -> Estimator:
         """Everything after reading; nothing of an earlier fit is touched until this one has succeeded."""
-        checks.integer("n_init", self.n_init, 1)
-        if self.n_jobs is not None and (self.n_jobs == 0 or not isinstance(self.n_jobs, int)):
-            raise errors.bad_value("n_jobs", "None, or an integer other than 0", self.n_jobs)
-        checks.integer("retries", self.retries, 0)
+        retries = cast(int, self._chosen().search.retries)
         pieces = self._pieces(observations)
         training = self._training(pieces)
         seeds = communicator().first_does(lambda: spawn(self.random_state, 3))
@@ -228,23 +182,24 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if checkpoint is not None:
             checkpoints, seeds = open_checkpoints(checkpoint, checkpoint_every, fingerprint(self, observations), seeds)
         data = divide(pieces, training.validation_fraction, seeds[2])
-        for attempt in range(1 + self.retries):
+        for attempt in range(1 + retries):
             # The first attempt has the seeds it always had; each further one its own.
             fresh = seeds if attempt == 0 else spawn(seeds[1] + attempt, 3)
             run, attempts = self._run(data, training, fresh, checkpoints)
-            if not _collapsed(run.recent(), pieces) or attempt == self.retries or run.interrupted:
+            if not _collapsed(run.recent(), pieces) or attempt == retries or run.interrupted:
                 break
-            warnings.warn(errors.trying_again(run.recent(), attempt + 1, self.retries), stacklevel=3)
+            warnings.warn(errors.trying_again(run.recent(), attempt + 1, retries), stacklevel=3)
         self._keep(run, attempts, _closing_score(run, observations), pieces)
         return self
 
     def _run(
-        self, data: Divided, training: Training, seeds: Sequence[int], checkpoints: Checkpoints | None
+        self, data: Divided, training: TrainingSettings, seeds: Sequence[int], checkpoints: Checkpoints | None
     ) -> tuple[Run[RPM], list[Attempt]]:
-        warm = self.warm_start and hasattr(self, "model_")
+        given = self._chosen()
+        warm = given.training.warm_start and hasattr(self, "model_")
         with seeded(seeds[0]):
             built = copy.deepcopy(self.model_.pattern) if warm else self._build(data.training)
-        model = built.to(device_of(self.device), dtype_of(self.dtype))
+        model = built.to(device_of(given.engine.device), dtype_of(given.engine.dtype))
         model.prepare(data.training, as_before=warm)
         plan = Plan(
             model,
@@ -255,7 +210,8 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             None if warm else self._move(),
             partial(RPMObjective, extra=self._extra_atoms(model, data.training)),
         )
-        context = Context(seeds[1], self.n_jobs, checkpoints, list(self.callbacks or ()), bool(self.verbose))
+        callbacks = list(given.training.callbacks or ())
+        context = Context(seeds[1], given.search.n_jobs, checkpoints, callbacks, bool(self.verbose))
         return tournament(plan, data, context)
 
     def _keep(self, run: Run[RPM], attempts: list[Attempt], score: Score, pieces: Observations) -> None:

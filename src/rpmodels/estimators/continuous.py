@@ -3,27 +3,30 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
-from sklearn.base import TransformerMixin
 from sklearn.utils import Tags
 from torch import Tensor, nn
 
 from rpmodels import errors, log_weight
+from rpmodels.checks import Integer
 from rpmodels.estimators import choices, tables
+from rpmodels.estimators.arguments import GroupOf, argument
 from rpmodels.estimators.base import RPMEstimator
-from rpmodels.estimators.engine import Engine
+from rpmodels.estimators.common import WithFactors
+from rpmodels.estimators.groups import Inference
 from rpmodels.estimators.layout import Layout, joined
 from rpmodels.estimators.marginals import variances
+from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.families import Family, Gaussian
 from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
 from rpmodels.inference import EStep
-from rpmodels.learning import Move, Training
+from rpmodels.learning import Move, TrainingSettings
 from rpmodels.mixtures import AtomPolicy, ExpectedLogMixture, Marginal, quadrature
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -53,18 +56,18 @@ class LatentPosterior:
         return self.draws(n_samples, random_state)
 
 
-class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[misc]
+class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, ABC):
     """RP-FA and RP-GPFA: the same parts, the same verbs, another prior."""
 
-    n_latents: int
-    expected_log_mixture: Any
-    e_step: Any
-    covariance: str
-    precision: str
-    targets: Mapping[str, Sequence[int]] | None
-    marginal: Any
-    alternate: int | None
-    retries: int
+    usual: ClassVar[Mapping[str, Any]] = {
+        "training.max_gradient_norm": 1.0,
+        "search.retries": 3,
+        "recognition.covariance": "diagonal",
+    }
+
+    n_latents: int = argument(Integer(1), "K", default=2, kw_only=False)
+    inference: Inference | None = argument(GroupOf(Inference), "how q is found and ⟨log F⟩ computed", default=None)
+    n_init = 3
 
     # ---- building ---------------------------------------------------------------------------
 
@@ -83,21 +86,23 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
     def _regularisation(self, observations: Observations) -> choices.Regularisation:
         return choices.continuous_regularisation(observations)
 
-    def _training(self, observations: Observations) -> Training:
-        return replace(super()._training(observations), alternate=self.alternate)
+    def _training(self, observations: Observations) -> TrainingSettings:
+        return replace(super()._training(observations), alternate=self._chosen().inference.alternate)
 
     def _build(self, observations: Observations) -> RPM:
         default = self._regularisation(observations)
-        family = choices.family(self.covariance, self.n_latents)
-        latents = {name: len((self.targets or {}).get(name, range(self.n_latents))) for name in observations.specs}
-        raw = {name: choices.family(self.covariance, max(1, count)).raw_size for name, count in latents.items()}
-        constant = choices.named("precision", self.precision, PRECISIONS, bool)
+        recognition, inference = self._chosen().recognition, self._chosen().inference
+        covariance, targets = recognition.covariance, recognition.targets or {}
+        family = choices.family(covariance, self.n_latents)
+        latents = {name: len(targets.get(name, range(self.n_latents))) for name in observations.specs}
+        raw = {name: choices.family(covariance, max(1, count)).raw_size for name, count in latents.items()}
+        constant = recognition.precision == "constant"
         networks = choices.networks(
             choices.linear_for_counts(self.network, observations),
-            self.tied,
+            recognition.tied,
             observations,
             latents if constant else raw,
-            choices.either(self.dropout, default.dropout, "dropout", below=1.0),
+            choices.either(recognition.dropout, default.dropout, "dropout", below=1.0),
             default.hidden,
         )
         if constant:
@@ -107,17 +112,17 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
         return RPM(
             self._prior(family, observations),
             networks,
-            e_step=choices.named("e_step", self.e_step, choices.E_STEPS, EStep),
+            e_step=choices.named("e_step", inference.e_step, choices.E_STEPS, EStep),
             expected_log_mixture=choices.named(
-                "expected_log_mixture", self.expected_log_mixture, names, ExpectedLogMixture, largest
+                "expected_log_mixture", inference.expected_log_mixture, names, ExpectedLogMixture, largest
             ),
             atoms=self._atoms(observations),
-            head=choices.head(self.head),
-            targets=self.targets,
-            marginal=choices.named("marginal", self.marginal, choices.MARGINALS, Marginal),
-            scaling=self.scaling,
-            input_dropout=choices.either(self.input_dropout, default.input_dropout, "input_dropout", below=1.0),
-            computing=Engine.of(self.engine).computing(),
+            head=choices.head(recognition.head),
+            targets=recognition.targets,
+            marginal=choices.named("marginal", inference.marginal, choices.MARGINALS, Marginal),
+            scaling=recognition.scaling,
+            input_dropout=choices.either(recognition.input_dropout, default.input_dropout, "input_dropout", below=1.0),
+            computing=self._chosen().engine.computing(),
         )
 
     def _move(self) -> Move | None:
@@ -231,9 +236,6 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
             raise errors.bad_choice("method", ("importance", "quadrature"), method)
         generator = torch.Generator(model.device).manual_seed(spawn(self.random_state, 4)[3])
         return log_weight.importance(model, observations, draws, generator)
-
-
-PRECISIONS: dict[str, Callable[[], bool]] = {"network": lambda: False, "constant": lambda: True}
 
 
 def _with_constant_precision(

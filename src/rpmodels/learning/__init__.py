@@ -9,13 +9,14 @@ from rpmodels.learning.loop import Objective, State, steps
 from rpmodels.learning.moves import Move, SplitMerge
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.learning.run import Run
-from rpmodels.learning.settings import Training
+from rpmodels.learning.settings import RULES, TrainingSettings
 from rpmodels.learning.site_moves import SplitMergeSites
 from rpmodels.learning.starts import AsGiven, KMeansStart, LongStart, RandomStart, SpectralStart, Start
 from rpmodels.learning.tournament import Context, tournament
 from rpmodels.learning.train import train
 
 __all__ = [
+    "RULES",
     "AsGiven",
     "Attempt",
     "Context",
@@ -34,7 +35,7 @@ __all__ = [
     "Start",
     "State",
     "TimeLimit",
-    "Training",
+    "TrainingSettings",
     "closing_score",
     "device_of",
     "dtype_of",

@@ -13,7 +13,7 @@ from rpmodels.learning.distributed import communicator
 from rpmodels.learning.moves import Move
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.learning.run import MakeObjective, Run
-from rpmodels.learning.settings import Training
+from rpmodels.learning.settings import TrainingSettings
 from rpmodels.learning.starts import Start
 from rpmodels.learning.trainable import Model
 from rpmodels.observations import Observations
@@ -108,7 +108,7 @@ class Plan(Generic[Model]):
     """
 
     model: Model
-    training: Training
+    training: TrainingSettings
     starts: Sequence[Start]
     interval: int
     enough: float = -math.inf

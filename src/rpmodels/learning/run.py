@@ -22,7 +22,7 @@ from rpmodels.learning.held_out import HeldOut
 from rpmodels.learning.loop import Consumer, Objective, State, steps
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.learning.rescue import Rescue
-from rpmodels.learning.settings import Training
+from rpmodels.learning.settings import TrainingSettings
 from rpmodels.learning.trainable import Model
 from rpmodels.observations import Observations
 from rpmodels.seeding import seeded
@@ -60,7 +60,7 @@ class Run(Generic[Model]):
     """One start of one model. Holds no data, so that it can travel between processes and halves of a fit."""
 
     objective: Objective[Model]
-    training: Training
+    training: TrainingSettings
     batches: Minibatches
     optimiser: Optimizer
     scheduler: LRScheduler | None
@@ -80,7 +80,7 @@ class Run(Generic[Model]):
 
     @staticmethod
     def start(
-        model: Model, data: Divided, training: Training, seed: int, make_objective: MakeObjective = RPMObjective
+        model: Model, data: Divided, training: TrainingSettings, seed: int, make_objective: MakeObjective = RPMObjective
     ) -> "Run[Model]":
         """A run at step 0; the model must be prepared with the training part."""
         objective = make_objective(model, data.training)

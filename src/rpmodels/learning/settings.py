@@ -1,19 +1,40 @@
 """How to train: the one block of settings that `train`, tournaments and estimators share."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, MultiStepLR
 
-from rpmodels import checks
+from rpmodels import errors
+from rpmodels.checks import Function, Integer, Nothing, Number, Rule, shown
 from rpmodels.learning.loop import Objective
+
+RULES: Mapping[str, Rule] = {
+    "max_iter": Integer(1),
+    "learning_rate": Number(above=0.0),
+    "batch_size": Integer(2) | Nothing(),
+    "weight_decay": Number(least=0.0),
+    "max_gradient_norm": Number(above=0.0) | Nothing(),
+    "tol": Number(least=0.0) | Nothing(),
+    "patience": Integer(1),
+    "validation_fraction": Number(least=0.0, below=1.0),
+    "alternate": Nothing() | Integer(1),
+    "optimiser": Nothing() | Function("a function: parameters → torch optimiser"),
+    "scheduler": Nothing() | Function("a function: optimiser → torch scheduler"),
+    "low_rate": Number(least=0.0, below=1.0),
+    "workers": Integer(0),
+}
+"""What the settings of a run may be."""
+
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingSettings:
     """How to train.
 
     Args:
@@ -48,21 +69,13 @@ class Training:
     workers: int = 0
 
     def __post_init__(self) -> None:
-        checks.integer("max_iter", self.max_iter, 1)
-        checks.number("learning_rate", self.learning_rate, above=0.0)
-        if self.batch_size is not None:
-            checks.integer("batch_size", self.batch_size, 2)
-        checks.number("weight_decay", self.weight_decay, least=0.0)
-        checks.integer("patience", self.patience, 1)
-        checks.integer("workers", self.workers, 0)
-        if self.alternate is not None:
-            checks.integer("alternate", self.alternate, 1)
-        checks.number("validation_fraction", self.validation_fraction, least=0.0, below=1.0)
+        for name, rule in RULES.items():
+            rule.check(name, getattr(self, name))
 
     def make_optimiser(self, objective: Objective[Any]) -> Optimizer:
         """The user's, or AdamW with decay on weight matrices of the recognition networks only."""
         if self.optimiser is not None:
-            return self.optimiser(objective.parameters())
+            return _made("optimiser", self.optimiser, objective.parameters(), Optimizer)
         decayed = [p for p in objective.model.recognition.parameters() if p.ndim > 1]
         chosen = {id(p) for p in decayed}
         rest = [p for p in objective.parameters() if id(p) not in chosen]
@@ -77,5 +90,16 @@ class Training:
     def make_scheduler(self, optimiser: Optimizer) -> LRScheduler | None:
         """The user's, or one tenfold drop."""
         if self.scheduler is not None:
-            return self.scheduler(optimiser)
+            return _made("scheduler", self.scheduler, optimiser, LRScheduler)
         return MultiStepLR(optimiser, [max(1, round(self.max_iter * (1 - self.low_rate)))])
+
+
+def _made(what: str, factory: Callable[[Any], Made], given: Any, kind: type[Made]) -> Made:
+    """What a factory of the user's gives, checked."""
+    try:
+        made = factory(given)
+    except Exception as failure:
+        raise errors.factory_failed(what, failure) from failure
+    if not isinstance(made, kind):
+        raise errors.bad_value(what, f"a function that returns a torch {kind.__name__}", f"one of {shown(made)}")
+    return made

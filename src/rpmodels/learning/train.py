@@ -11,7 +11,7 @@ from rpmodels.learning.consumers import Progress
 from rpmodels.learning.loop import State
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.learning.run import Run
-from rpmodels.learning.settings import Training
+from rpmodels.learning.settings import TrainingSettings
 from rpmodels.mixtures import ExtraAtoms
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -21,22 +21,22 @@ from rpmodels.seeding import spawn
 def train(
     model: RPM,
     observations: Observations,
-    training: Training | None = None,
+    settings: TrainingSettings | None = None,
     *,
     extra: ExtraAtoms | None = None,
     random_state: Any = None,
     callbacks: Sequence[Callable[[State], None]] = (),
     verbose: bool = False,
-    **settings: Any,
+    **fields: Any,
 ) -> FittedRPM:
     """Train an RPM on observations: scaling, loop, rescue, stopping, and F_j over all data at the end.
 
-    `settings` are fields of `Training`, for those who do not want to build one; `extra` are atoms of a step beside
+    `fields` are those of `TrainingSettings`, for those who do not want to build one; `extra` are atoms of a step beside
     those of its batch. The fitted model's `record` has the history and the reason to stop.
     """
-    if training is not None and settings:
-        raise errors.bad_value("settings", "either a Training or its fields", f"both ({', '.join(settings)})")
-    chosen = training or Training(**settings)
+    if settings is not None and fields:
+        raise errors.bad_value("settings", "either TrainingSettings or their fields", f"both ({', '.join(fields)})")
+    chosen = settings or TrainingSettings(**fields)
     seeds = spawn(random_state, 2)
     data = divide(observations, chosen.validation_fraction, seeds[0])
     model.prepare(data.training)

@@ -14,7 +14,7 @@ from rpmodels.estimators.gaussian_process import INTERVAL, RPGPFA
 from rpmodels.estimators.layout import Layout, joined
 from rpmodels.estimators.marginals import LatentMarginals
 from rpmodels.estimators.series import read_series
-from rpmodels.learning import Attempt, Training, device_of, dtype_of
+from rpmodels.learning import Attempt, TrainingSettings, device_of, dtype_of
 from rpmodels.learning.consumers import HistoryTable
 from rpmodels.observations import Observations
 from rpmodels.paper.baselines.gp_vae_model import (
@@ -161,8 +161,8 @@ class SparseGPVAE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.score_ = float(np.average(self._elbos(observations), weights=observations.weights))
         return self
 
-    def _training(self, observations: Observations) -> Training:
-        return Training(
+    def _training(self, observations: Observations) -> TrainingSettings:
+        return TrainingSettings(
             max_iter=self.max_iter,
             learning_rate=self.learning_rate,
             batch_size=choices.batch_size(self.batch_size, observations, *RPGPFA.sites_and_trials_a_step),

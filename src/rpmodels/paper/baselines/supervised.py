@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rpmodels.carriers import Batch
-from rpmodels.learning import Minibatches, Objective, Training, steps
+from rpmodels.learning import Minibatches, Objective, TrainingSettings, steps
 from rpmodels.observations import Observations, Scaling, fit_scaling, read
 from rpmodels.paper.baselines.recognisers import recognition_network
 from rpmodels.seeding import seeded, spawn
@@ -40,7 +40,7 @@ class _LabelLikelihood(Objective[Any]):
 class SupervisedNetwork:
     """A classifier with the network, optimiser and schedule of `RPCategorical`."""
 
-    def __init__(self, training: Training, dropout: float, hidden: tuple[int, ...], random_state: int) -> None:
+    def __init__(self, training: TrainingSettings, dropout: float, hidden: tuple[int, ...], random_state: int) -> None:
         self.training = training
         self.dropout = dropout
         self.hidden = hidden

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rpmodels.carriers import Batch
-from rpmodels.learning import Attempt, Context, Objective, Plan, Run, Start, Training, tournament
+from rpmodels.learning import Attempt, Context, Objective, Plan, Run, Start, TrainingSettings, tournament
 from rpmodels.learning.batches import divide
 from rpmodels.learning.loop import Consumer
 from rpmodels.observations import Observations
@@ -84,7 +84,7 @@ Baseline = TypeVar("Baseline", bound=BaselineModel)
 def fit_best(
     model: Baseline,
     observations: Observations,
-    training: Training,
+    training: TrainingSettings,
     *,
     n_init: int,
     interval: int,
