@@ -20,8 +20,21 @@ from rpmodels import (
     recognition,
 )
 from rpmodels.errors import RPModelsError, RPModelsWarning
-from rpmodels.estimators import RPFA, RPGPFA, RPHMM, RPLDA, RPLDS, Engine, RPCategorical, load
-from rpmodels.learning import TimeLimit, Training, train
+from rpmodels.estimators import (
+    RPFA,
+    RPGPFA,
+    RPHMM,
+    RPLDA,
+    RPLDS,
+    Engine,
+    Inference,
+    Recognition,
+    RPCategorical,
+    Search,
+    Training,
+    load,
+)
+from rpmodels.learning import TimeLimit, train
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, adapters, read
 from rpmodels.versions import __version__, show_versions
@@ -37,10 +50,13 @@ __all__ = [
     "RPLDS",
     "RPM",
     "Engine",
+    "Inference",
     "Observations",
     "RPCategorical",
     "RPModelsError",
     "RPModelsWarning",
+    "Recognition",
+    "Search",
     "TimeLimit",
     "Training",
     "__version__",

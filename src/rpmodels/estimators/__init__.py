@@ -7,6 +7,7 @@ from rpmodels.estimators.description import Circle, Coordinates, Description, La
 from rpmodels.estimators.engine import Engine
 from rpmodels.estimators.factor_analysis import RPFA
 from rpmodels.estimators.gaussian_process import RPGPFA
+from rpmodels.estimators.groups import Inference, Recognition, Search, Training
 from rpmodels.estimators.hidden_markov import RPHMM
 from rpmodels.estimators.linear_dynamics import RPLDS
 from rpmodels.estimators.marginals import LatentMarginals
@@ -26,6 +27,7 @@ __all__ = [
     "Coordinates",
     "Description",
     "Engine",
+    "Inference",
     "LatentKind",
     "LatentMarginals",
     "LatentPosterior",
@@ -33,7 +35,10 @@ __all__ = [
     "Proportions",
     "RPCategorical",
     "RPMEstimator",
+    "Recognition",
+    "Search",
     "States",
+    "Training",
     "check_divisible",
     "default_for",
     "estimator_named",

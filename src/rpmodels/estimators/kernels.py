@@ -11,7 +11,7 @@ from gpytorch.kernels import Kernel, MaternKernel, PeriodicKernel, RBFKernel
 from numpy.typing import NDArray
 
 from rpmodels import checks, errors
-from rpmodels.families import Continuous, Family
+from rpmodels.families import Family, Gaussian
 from rpmodels.observations import Observations
 from rpmodels.priors import GaussianProcessPrior
 
@@ -37,7 +37,7 @@ def gaussian_process(
     length_scale: float | str,
 ) -> GaussianProcessPrior:
     """The prior of RP-GPFA: the library's kernels run on a clock whose unit is one inducing spacing."""
-    assert isinstance(family, Continuous)
+    assert isinstance(family, Gaussian)
     times = np.unique(observations.times[observations.exists])
     places, learned = _places(inducing, n_inducing, times)
     kernel, mean = copy.deepcopy((kernel, mean))  # fit never changes what the user handed in

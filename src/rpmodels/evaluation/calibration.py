@@ -4,6 +4,7 @@ If posteriors are right, the mean given all factors scatters around the mean giv
 v_one − v_all (the law of total variance). So the data of the other factors judge the error bars of the first.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -21,7 +22,8 @@ SMALLEST = 1e-6
 class HasLatents(Protocol):
     """A fitted estimator."""
 
-    def latents(self, X: Any, **options: Any) -> Latents:
+    @property
+    def latents(self) -> Callable[..., Latents]:
         """What it says of data."""
 
 

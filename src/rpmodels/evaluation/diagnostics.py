@@ -8,10 +8,9 @@ from torch import Tensor
 
 from rpmodels.estimators import RPMEstimator, plain_data
 from rpmodels.estimators.base import AT_CEILING, LEARNT_NOTHING
-from rpmodels.families import Continuous, FiniteSupport
+from rpmodels.families import FiniteSupport, Gaussian
+from rpmodels.fitted import FittedRPM, Inferred
 from rpmodels.free_energy import Score
-from rpmodels.mixtures.mixture import log_probabilities
-from rpmodels.model import RPM, Inferred
 from rpmodels.observations import Observations
 
 DEAD = 0.95
@@ -62,7 +61,7 @@ def diagnose(model: RPMEstimator, X: Any, **options: Any) -> Diagnosis:
     X, options = plain_data(model, X, options)
     observations = model.read(X, **options)
     rpm = model.model_
-    batches = list(rpm.infer(observations))
+    batches = list(rpm.posterior(observations))
     found = [*_of_score(model.score_, observations), *_of_scaling(rpm), *_of_mixtures(rpm)]
     for check in (_of_latents, _of_states, _of_factors):
         found += check(rpm, batches)
@@ -81,8 +80,8 @@ def _of_score(score: Score, observations: Observations) -> list[Finding]:
     return []
 
 
-def _of_scaling(rpm: RPM) -> list[Finding]:
-    shares = {name: each.scaling.clipped / max(1, each.scaling.seen) for name, each in rpm.recognisers()}
+def _of_scaling(rpm: FittedRPM) -> list[Finding]:
+    shares = {name: each.scaling.clipped / max(1, each.scaling.seen) for name, each in rpm.pattern.recognisers()}
     return [
         Finding("clipped", f"{share:.1%} of the training values of factor '{name}' were clipped: look for outliers.")
         for name, share in shares.items()
@@ -90,10 +89,10 @@ def _of_scaling(rpm: RPM) -> list[Finding]:
     ]
 
 
-def _of_latents(rpm: RPM, batches: list[Inferred]) -> list[Finding]:
+def _of_latents(rpm: FittedRPM, batches: list[Inferred]) -> list[Finding]:
     """Latents that nothing informs, and latents far outside the prior."""
     family = rpm.prior.family
-    if not isinstance(family, Continuous):
+    if not isinstance(family, Gaussian):
         return []
     with torch.no_grad():
         rows = [_moments(rpm, family, each) for each in batches]
@@ -119,26 +118,26 @@ def _of_latents(rpm: RPM, batches: list[Inferred]) -> list[Finding]:
     return found
 
 
-def _moments(rpm: RPM, family: Continuous, each: Inferred) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _moments(rpm: FittedRPM, family: Gaussian, each: Inferred) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Means and variances a posteriori and a priori, one row for every site that exists."""
     exists = each.batch.sites.exists
-    before = _mean_and_variance(family, rpm.prior.reference(each.batch.sites, rpm.atoms.shared))
+    before = _mean_and_variance(family, rpm.prior.reference(each.batch.sites, rpm.pattern.atoms.shared))
     after = _mean_and_variance(family, each.posterior.eta)
     wide = (value.expand(*exists.shape, -1) for value in before)
     rows = [value[exists] for value in (*after, *wide)]
     return rows[0], rows[1], rows[2], rows[3]
 
 
-def _mean_and_variance(family: Continuous, eta: Tensor) -> tuple[Tensor, Tensor]:
+def _mean_and_variance(family: Gaussian, eta: Tensor) -> tuple[Tensor, Tensor]:
     """Of every latent by itself."""
     return family.moments(eta)[0], family.covariance(eta).diagonal(dim1=-2, dim2=-1)
 
 
-def _of_states(rpm: RPM, batches: list[Inferred]) -> list[Finding]:
+def _of_states(rpm: FittedRPM, batches: list[Inferred]) -> list[Finding]:
     family = rpm.prior.family
     if not isinstance(family, FiniteSupport):
         return []
-    parts = [(log_probabilities(rpm.prior.family, each.posterior.eta), each.batch.sites.exists) for each in batches]
+    parts = [(family.log_probabilities(each.posterior.eta), each.batch.sites.exists) for each in batches]
     shares = torch.cat([each[exists].exp() for each, exists in parts])
     rare = (shares.mean(0) < RARE / family.n_states).nonzero()[:, 0].tolist()
     return (
@@ -146,14 +145,14 @@ def _of_states(rpm: RPM, batches: list[Inferred]) -> list[Finding]:
     )
 
 
-def _of_factors(rpm: RPM, batches: list[Inferred]) -> list[Finding]:
+def _of_factors(rpm: FittedRPM, batches: list[Inferred]) -> list[Finding]:
     """Factors that say nothing beyond their reference."""
     found = []
-    for name, recogniser in rpm.recognisers():
+    for name, recogniser in rpm.pattern.recognisers():
         family = recogniser.family
         said = []
         for each in batches:
-            reference = rpm.references(each.batch.sites)[name].detach()
+            reference = rpm.pattern.references(each.batch.sites)[name].detach()
             here = each.factors[name].present
             said.append(family.kl(reference + each.factors[name].g, reference).expand(here.shape)[here])
         told = torch.cat(said)
@@ -165,9 +164,9 @@ def _of_factors(rpm: RPM, batches: list[Inferred]) -> list[Finding]:
     return found
 
 
-def _of_mixtures(rpm: RPM) -> list[Finding]:
+def _of_mixtures(rpm: FittedRPM) -> list[Finding]:
     """F_j far from the prior: the model does not fit (in the model itself they are equal)."""
-    known = [name for name, each in rpm.recognisers() if isinstance(each.family, FiniteSupport | Continuous)]
+    known = [name for name in rpm.names if isinstance(rpm.recogniser(name).family, FiniteSupport | Gaussian)]
     distances = {name: mixture_distance(rpm, name) for name in known}
     return [
         Finding("misfit", f"F of factor '{name}' is {far:.2f} nats from the prior (see plots.mixture_against_prior).")
@@ -176,17 +175,17 @@ def _of_mixtures(rpm: RPM) -> list[Finding]:
     ]
 
 
-def mixture_distance(rpm: RPM, name: str) -> float:
+def mixture_distance(rpm: FittedRPM, name: str) -> float:
     """KL(F_j‖p) averaged over sites; for continuous latents that of the normal with the moments of F_j."""
-    atoms, family = rpm.fitted.atoms(name), dict(rpm.recognisers())[name].family
+    atoms, family = rpm.atoms(name), rpm.recogniser(name).family
     eta = atoms.reference[:, None] + atoms.g
     weights = torch.softmax(atoms.log_count, -1)[..., None]
     if isinstance(family, FiniteSupport):
         share = (weights * family.log_probabilities(eta).exp()).sum(1)
         goal = family.log_probabilities(atoms.reference)
         return float((share * (share.clamp_min(1e-30).log() - goal)).sum(-1).mean())
-    mean, variance = _mean_and_variance(cast(Continuous, family), eta)
-    centre, prior = _mean_and_variance(cast(Continuous, family), atoms.reference)
+    mean, variance = _mean_and_variance(cast(Gaussian, family), eta)
+    centre, prior = _mean_and_variance(cast(Gaussian, family), atoms.reference)
     first = (weights * mean).sum(1)
     ratio = ((weights * (variance + mean.square())).sum(1) - first.square()).clamp_min(1e-12) / prior
     return float(0.5 * (ratio + (first - centre).square() / prior - 1.0 - ratio.log()).sum(-1).mean())

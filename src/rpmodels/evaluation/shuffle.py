@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from rpmodels import checks, errors
@@ -73,4 +72,4 @@ def shuffled(observations: Observations, random: np.random.Generator) -> Observa
 
 
 def _score(model: RPMEstimator, observations: Observations) -> float:
-    return float(torch.cat([each.energy.total for each in model.model_.infer(observations)]).double().mean())
+    return float(model.model_.free_energies(observations).total.double().mean())

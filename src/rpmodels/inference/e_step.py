@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from jaxtyping import Float
 from torch import Tensor
 
-from rpmodels.carriers import Factors, Rows, Sites
+from rpmodels.carriers import Factors, Sites
 from rpmodels.mixtures import ExpectedLogMixture, Mixture
 from rpmodels.priors import Posterior, Prior
+from rpmodels.step import Step
 
 
 class EStep(ABC):
@@ -18,27 +19,19 @@ class EStep(ABC):
     def check(self, prior: Prior, mixture: Mixture, relative: bool) -> None:
         """Refuse a prior, the form in which mixtures will come, or absolute factors, when the model is built."""
 
-    def initial_rows(
+    def initial_parameters(
         self, prior: Prior, sites: Sites, potentials: Callable[[], Float[Tensor, "N T D"]]
     ) -> Mapping[str, Tensor]:
         """Per-trial parameters it wants to own, from what the untrained factors sum to; none by default."""
         return {}
 
-    def settled(self) -> "EStep":
-        """Its form for new data, which have no rows of their own."""
+    def for_new_data(self) -> "EStep":
+        """Its form for new data, which have no parameters of their own."""
         return self
 
     @abstractmethod
-    def __call__(
-        self,
-        prior: Prior,
-        sites: Sites,
-        factors: Factors,
-        mixtures: Mapping[str, Mixture],
-        approximation: ExpectedLogMixture,
-        rows: Rows,
-    ) -> Posterior:
-        """q(Z) of every observation of the batch."""
+    def __call__(self, step: Step, approximation: ExpectedLogMixture) -> Posterior:
+        """q(Z) of every observation of the batch; `approximation` is how ⟨log F_j⟩ is computed, for those that ask."""
 
 
 def summed_potentials(factors: Factors) -> Float[Tensor, "N T D"]:

@@ -13,15 +13,16 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from rpmodels import errors, linalg
-from rpmodels.carriers import Factors, Rows, Sites, owned_rows
-from rpmodels.families import Continuous
+from rpmodels.carriers import Sites
+from rpmodels.families import Gaussian, HasDomain
 from rpmodels.families.gaussian import inverse_softplus
 from rpmodels.inference.e_step import EStep
 from rpmodels.inference.natural_gradient import NaturalGradient
 from rpmodels.mixtures import ExpectedLogMixture, Mixture
 from rpmodels.priors import HasInducing, InducingState, Posterior, Prior
+from rpmodels.step import Step
 
-SETTLING = 50
+REFINEMENT = 50
 """Natural-gradient steps for new data, whose own parameters nobody has trained."""
 
 
@@ -29,34 +30,29 @@ class FreePotentials(EStep):
     """A potential per trial and site, started at what the untrained factors say."""
 
     def check(self, prior: Prior, mixture: Mixture, relative: bool) -> None:
-        """Continuous latents."""
-        if not isinstance(prior.family, Continuous):
-            raise errors.needs_continuous("free potentials", type(prior.family).__name__)
+        """Where potentials start must be a valid parameter; and what the E-step of new data needs."""
+        if not isinstance(prior.family, HasDomain):
+            raise errors.needs_domain("the E-step of free potentials", type(prior.family).__name__)
+        if not isinstance(prior.family, Gaussian):
+            what = "the E-step of free potentials, which is one of natural gradients on new data,"
+            raise errors.needs_gaussian(what, type(prior.family).__name__)
 
-    def initial_rows(
+    def initial_parameters(
         self, prior: Prior, sites: Sites, potentials: Callable[[], Float[Tensor, "N T D"]]
     ) -> Mapping[str, Tensor]:
         """Raw numbers of the potentials."""
         start = potentials()
         broadest = prior.family.broadest().to(start)  # a site where nothing is known still needs a finite raw number
-        return {"potentials": cast(Continuous, prior.family).to_raw(start + broadest)}
+        return {"potentials": cast(HasDomain, prior.family).to_raw(start + broadest)}
 
-    def settled(self) -> EStep:
-        """The optimum that the rows of new data would be trained to."""
-        return NaturalGradient(SETTLING, tol=1e-3)
+    def for_new_data(self) -> EStep:
+        """The optimum that the parameters of new data would be trained to."""
+        return NaturalGradient(REFINEMENT, tol=1e-3)
 
-    def __call__(
-        self,
-        prior: Prior,
-        sites: Sites,
-        factors: Factors,
-        mixtures: Mapping[str, Mixture],
-        approximation: ExpectedLogMixture,
-        rows: Rows,
-    ) -> Posterior:
+    def __call__(self, step: Step, approximation: ExpectedLogMixture) -> Posterior:
         """The prior conditioned on the trials' own potentials."""
-        own = owned_rows(rows, "")["potentials"][:, : sites.exists.shape[1]]
-        return prior.condition(prior.family.to_potential(own), sites)
+        own = step.local.e_step["potentials"][:, : step.sites.exists.shape[1]]
+        return step.prior.condition(step.prior.family.to_potential(own), step.sites)
 
 
 class FreeInducing(EStep):
@@ -67,7 +63,7 @@ class FreeInducing(EStep):
         if not isinstance(prior, HasInducing):
             raise errors.needs_inducing(type(prior).__name__)
 
-    def initial_rows(
+    def initial_parameters(
         self, prior: Prior, sites: Sites, potentials: Callable[[], Float[Tensor, "N T D"]]
     ) -> Mapping[str, Tensor]:
         """μ and the root, from the untrained factors."""
@@ -76,22 +72,14 @@ class FreeInducing(EStep):
         diagonal = torch.diag_embed(inverse_softplus(lower.diagonal(dim1=-2, dim2=-1)))
         return {"mean": state.mean, "root": lower.tril(-1) + diagonal}
 
-    def settled(self) -> EStep:
-        """The optimum that the rows of new data would be trained to."""
-        return NaturalGradient(SETTLING, tol=1e-3)
+    def for_new_data(self) -> EStep:
+        """The optimum that the parameters of new data would be trained to."""
+        return NaturalGradient(REFINEMENT, tol=1e-3)
 
-    def __call__(
-        self,
-        prior: Prior,
-        sites: Sites,
-        factors: Factors,
-        mixtures: Mapping[str, Mixture],
-        approximation: ExpectedLogMixture,
-        rows: Rows,
-    ) -> Posterior:
+    def __call__(self, step: Step, approximation: ExpectedLogMixture) -> Posterior:
         """The latents under the trials' own q(U)."""
-        own = owned_rows(rows, "")
+        own = step.local.e_step
         spread = softplus(own["root"].diagonal(dim1=-2, dim2=-1))
         lower = own["root"].tril(-1) + torch.diag_embed(spread)
         state = InducingState(own["mean"], lower @ lower.mT, 2.0 * spread.log().sum(-1))
-        return cast(HasInducing, prior).from_state(state, sites)
+        return cast(HasInducing, step.prior).from_state(state, step.sites)

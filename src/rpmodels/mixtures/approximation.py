@@ -3,13 +3,19 @@
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from typing import Any, Generic
 
 from jaxtyping import Float
 from torch import Tensor
+from typing_extensions import TypeVar
 
-from rpmodels.carriers import Rows
+from rpmodels.carriers import NamedTensors
 from rpmodels.families import Family
+from rpmodels.families.family import F
 from rpmodels.mixtures.mixture import AtomMixture, Mixture
+
+M = TypeVar("M", bound=Mixture, default=Any)
+"""The form of F_j that an approximation reads; whoever makes the mixtures by `summarise` need not know it."""
 
 
 class Kind(enum.Enum):
@@ -20,7 +26,7 @@ class Kind(enum.Enum):
     ESTIMATE = "estimate"
 
 
-class ExpectedLogMixture(ABC):
+class ExpectedLogMixture(ABC, Generic[M]):
     """⟨log F_j/r⟩_q, r the member at the reference (the ratio, so that constants stay small)."""
 
     @property
@@ -28,24 +34,37 @@ class ExpectedLogMixture(ABC):
     def kind(self) -> Kind:
         """Exact, an upper bound (so the free energy stays a lower bound), or neither."""
 
+    @property
+    def numbers_per_pair(self) -> int:
+        """How much work a pair of a site and an atom is, in evaluations of one number."""
+        return 1
+
     @abstractmethod
     def check(self, family: Family) -> None:
         """Refuse a family that lacks what is needed, when the model is built."""
 
     @abstractmethod
-    def summarise(self, atoms: AtomMixture) -> Mixture:
+    def summarise(self, atoms: AtomMixture[Any]) -> M:
         """The form of F_j that this approximation reads: the atoms themselves, or something smaller."""
 
-    def initial_rows(
+    def initial_parameters(
         self, family: Family, eta_q: Callable[[], Float[Tensor, "N T D"]]
     ) -> Mapping[str, Float[Tensor, "N T R"]]:
         """Per-trial parameters of one factor that it wants to own, from where q starts; none by default."""
         return {}
 
-    def settled(self) -> "ExpectedLogMixture":
-        """Its form outside of training: no rows, no fresh noise, so that the same data give the same number."""
+    def for_new_data(self) -> "ExpectedLogMixture":
+        """Its form outside of training: nothing local, no fresh noise, so that the same data give the same number."""
         return self
 
     @abstractmethod
-    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, rows: Rows) -> Float[Tensor, "N T"]:
+    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: M, local: NamedTensors) -> Float[Tensor, "N T"]:
         """⟨log F_j/r⟩ under the site marginals with natural parameters eta_q."""
+
+
+class OfAtoms(ExpectedLogMixture[AtomMixture[F]]):
+    """An approximation that reads the atoms themselves, of families with the ability in brackets."""
+
+    def summarise(self, atoms: AtomMixture[F]) -> AtomMixture[F]:
+        """The atoms themselves."""
+        return atoms

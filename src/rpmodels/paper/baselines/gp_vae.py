@@ -10,11 +10,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from rpmodels import checks, errors
 from rpmodels.estimators import choices, kernels
-from rpmodels.estimators.gaussian_process import RPGPFA, RUNG
+from rpmodels.estimators.gaussian_process import INTERVAL, RPGPFA
 from rpmodels.estimators.layout import Layout, joined
 from rpmodels.estimators.marginals import LatentMarginals
 from rpmodels.estimators.series import read_series
-from rpmodels.learning import Attempt, Training, device_of, dtype_of
+from rpmodels.learning import Attempt, TrainingSettings, device_of, dtype_of
 from rpmodels.learning.consumers import HistoryTable
 from rpmodels.observations import Observations
 from rpmodels.paper.baselines.gp_vae_model import (
@@ -142,9 +142,15 @@ class SparseGPVAE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         seeds = spawn(self.random_state, 2)
         with seeded(seeds[0]):
             model = self._build(name, observations)
-        rung = max(1, min(RUNG, training.max_iter // 4))
+        interval = max(1, min(INTERVAL, training.max_iter // 4))
         run, attempts = fit_best(
-            model, observations, training, n_init=starts, rung=rung, random_state=seeds[1], callbacks=self.callbacks
+            model,
+            observations,
+            training,
+            n_init=starts,
+            interval=interval,
+            random_state=seeds[1],
+            callbacks=self.callbacks,
         )
         self.model_ = run.model.eval()
         self.specs_ = dict(observations.specs)
@@ -155,8 +161,8 @@ class SparseGPVAE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.score_ = float(np.average(self._elbos(observations), weights=observations.weights))
         return self
 
-    def _training(self, observations: Observations) -> Training:
-        return Training(
+    def _training(self, observations: Observations) -> TrainingSettings:
+        return TrainingSettings(
             max_iter=self.max_iter,
             learning_rate=self.learning_rate,
             batch_size=choices.batch_size(self.batch_size, observations, *RPGPFA.sites_and_trials_a_step),
@@ -164,7 +170,7 @@ class SparseGPVAE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             tol=self.tol,
             patience=self.patience,
             max_gradient_norm=self.max_gradient_norm,
-            settle=RPGPFA.settle,
+            low_rate=RPGPFA.low_rate,
         )
 
     def _build(self, name: str, observations: Observations) -> SparseGPVAEModel:

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from rpmodels import checks, errors
 from rpmodels.carriers import Batch
 from rpmodels.estimators import choices
-from rpmodels.estimators.categorical import RUNG
-from rpmodels.learning import Attempt, Training
+from rpmodels.estimators.categorical import INTERVAL
+from rpmodels.learning import Attempt, TrainingSettings
 from rpmodels.learning.consumers import HistoryTable
 from rpmodels.observations import FactorSpec, Observations, Scaling, fit_scaling, read
 from rpmodels.paper.baselines.trained import BaselineModel, fit_best
@@ -81,7 +81,7 @@ class TiedRecogniser(BaseEstimator, ABC):  # type: ignore[misc]
         checks.integer("n_states", self.n_states, 2)
         images = np.concatenate([observations.present_rows(name) for name in observations.specs])
         default = choices.regularisation(len(observations))
-        training = Training(
+        training = TrainingSettings(
             max_iter=self.max_iter,
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,
@@ -98,7 +98,7 @@ class TiedRecogniser(BaseEstimator, ABC):  # type: ignore[misc]
             observations,
             training,
             n_init=checks.integer("n_init", self.n_init, 1),
-            rung=max(1, round(RUNG * training.max_iter)),
+            interval=max(1, round(INTERVAL * training.max_iter)),
             random_state=seeds[1],
             callbacks=self.callbacks,
         )

@@ -9,32 +9,38 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rpmodels.carriers import Batch
-from rpmodels.learning import Minibatches, Objective, Training, steps
+from rpmodels.learning import Minibatches, Objective, TrainingSettings, steps
 from rpmodels.observations import Observations, Scaling, fit_scaling, read
 from rpmodels.paper.baselines.recognisers import recognition_network
 from rpmodels.seeding import seeded, spawn
 
 
-class _LabelLikelihood(Objective):
+class _LabelLikelihood(Objective[Any]):
     """Mean log p(label | x), as an objective of the loop."""
 
     def __init__(self, network: nn.Module, scaling: Scaling) -> None:
-        self._network = network
+        super().__init__()
+        self.model = network
         self._scaling = scaling
 
-    def __call__(self, batch: Batch) -> Mapping[str, Tensor]:
+    def forward(self, batch: Batch) -> Mapping[str, Tensor]:
         """One term: the log-likelihood of the labels."""
-        logits = self._network(self._scaling(batch.inputs["x"][:, 0], torch.float32))
+        logits = self.model(self._scaling(batch.inputs["x"][:, 0], torch.float32))
         return {"free_energy": -nn.functional.cross_entropy(logits, batch.inputs["label"][:, 0])}
 
     def after_step(self) -> None:
         """Nothing in closed form."""
 
+    def fitted(self, observations: Observations) -> nn.Module:
+        """The network."""
+        network: nn.Module = self.model
+        return network
+
 
 class SupervisedNetwork:
     """A classifier with the network, optimiser and schedule of `RPCategorical`."""
 
-    def __init__(self, training: Training, dropout: float, hidden: tuple[int, ...], random_state: int) -> None:
+    def __init__(self, training: TrainingSettings, dropout: float, hidden: tuple[int, ...], random_state: int) -> None:
         self.training = training
         self.dropout = dropout
         self.hidden = hidden

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rpmodels.carriers import Batch
-from rpmodels.learning import Attempt, Objective, Run, Start, Training, best_of
+from rpmodels.learning import Attempt, Context, Objective, Plan, Run, Start, TrainingSettings, tournament
 from rpmodels.learning.batches import divide
 from rpmodels.learning.loop import Consumer
 from rpmodels.observations import Observations
@@ -22,7 +22,6 @@ class BaselineModel(nn.Module, ABC):
     def __init__(self, recognition: nn.Module) -> None:
         super().__init__()
         self.recognition = recognition
-        self.rows = nn.ParameterDict()
 
     @abstractmethod
     def terms(self, batch: Batch, n_observations: float) -> Mapping[str, Tensor]:
@@ -46,20 +45,26 @@ class BaselineModel(nn.Module, ABC):
         """Nothing is computed from all the data."""
 
 
-class BaselineObjective(Objective):
+class BaselineObjective(Objective[BaselineModel]):
     """The criterion of a baseline, for the loop."""
 
-    def __init__(self, model: BaselineModel, n_observations: float) -> None:
-        self._model = model
-        self._n = n_observations
+    def __init__(self, model: BaselineModel, observations: Observations) -> None:
+        super().__init__()
+        self.model = model
+        self._n = float(observations.weights.sum())
 
-    def __call__(self, batch: Batch) -> Mapping[str, Tensor]:
+    def forward(self, batch: Batch) -> Mapping[str, Tensor]:
         """The model's own terms."""
-        return self._model.terms(batch, self._n)
+        return self.model.terms(batch, self._n)
 
     def after_step(self) -> None:
         """The model's own."""
-        self._model.after_step()
+        self.model.after_step()
+
+    def fitted(self, observations: Observations) -> BaselineModel:
+        """The model, with what it computes from all the data."""
+        self.model.collect(observations)
+        return self.model
 
 
 class FreshStart(Start):
@@ -79,10 +84,10 @@ Baseline = TypeVar("Baseline", bound=BaselineModel)
 def fit_best(
     model: Baseline,
     observations: Observations,
-    training: Training,
+    training: TrainingSettings,
     *,
     n_init: int,
-    rung: int,
+    interval: int,
     random_state: int,
     callbacks: Sequence[Consumer] | None = None,
 ) -> tuple[Run[Baseline], list[Attempt]]:
@@ -90,13 +95,5 @@ def fit_best(
     seeds = spawn(random_state, 2)
     data = divide(observations, training.validation_fraction, seeds[0])
     starts = [FreshStart() for _ in range(n_init)]
-    return best_of(
-        model,
-        data,
-        training,
-        starts,
-        rung=rung,
-        random_state=seeds[1],
-        make_objective=BaselineObjective,
-        consumers=list(callbacks or ()),
-    )
+    plan = Plan(model, training, starts, interval, objective=BaselineObjective)
+    return tournament(plan, data, Context(seeds[1], consumers=list(callbacks or ())))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rpmodels import datasets, metrics, train
 from rpmodels.datasets import Images, Series
-from rpmodels.estimators import RPGPFA, RPCategorical
+from rpmodels.estimators import RPGPFA, Inference, Recognition, RPCategorical
 from rpmodels.inference import summed_potentials
 from rpmodels.learning import State
 from rpmodels.observations import read
@@ -117,9 +117,9 @@ def _pairs(row: Row, settings: Settings, seed: int) -> Outcome:
     pairs, _ = datasets.make_pairs(images.train_images, images.train_labels, n_factors=2, random_state=seed)
     if row.model == "RPM":
         observations = read(pairs)
-        model, training = RPCategorical(10, tied=True, max_iter=settings.pair_steps, random_state=seed).build(
-            observations
-        )
+        tied = Recognition(tied=True)
+        estimator = RPCategorical(10, recognition=tied, max_iter=settings.pair_steps, random_state=seed)
+        model, training = estimator.build(observations)
         clock = Clock(lambda model: _accuracy(images, lambda part: _recognised(model, part)))
         train(model, observations, training, random_state=seed, callbacks=[clock])
         return clock.outcome()
@@ -155,7 +155,8 @@ def _ball(row: Row, settings: Settings, seed: int) -> Outcome:
     shared: dict[str, Any] = {"n_inducing": settings.n_inducing, "max_iter": settings.ball_steps}
     if row.model == "RP-GPFA":
         observations = read({"x": series.x}, series=True, times=series.times)
-        estimator = RPGPFA(1, expected_log_mixture=METHODS[row.method], random_state=seed, **shared)
+        inference = Inference(expected_log_mixture=METHODS[row.method])
+        estimator = RPGPFA(1, inference=inference, random_state=seed, **shared)
         model, training = estimator.build(observations)
         clock = Clock(lambda model: _explained(series, _smoothed(model, observations)))
         train(model, observations, training, random_state=seed, callbacks=[clock])

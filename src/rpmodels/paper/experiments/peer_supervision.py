@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import datasets, metrics, plots
-from rpmodels.estimators import RPCategorical, choices
-from rpmodels.learning import Training
+from rpmodels.estimators import Recognition, RPCategorical, choices
+from rpmodels.learning import TrainingSettings
 from rpmodels.paper.baselines import SupervisedNetwork
 from rpmodels.paper.experiments.experiment import Experiment, Outcome, Row
 from rpmodels.paper.experiments.figures import save
@@ -56,7 +56,7 @@ class PeerSupervision(Experiment):
         if row.model == "supervised":
             return _supervised(data, settings, seed)
         # The same starts and steps for every row.
-        budget = Budget(settings.n_states, RPCategorical(settings.n_states).n_init, Training().max_iter)
+        budget = Budget(settings.n_states, RPCategorical(settings.n_states).n_init, TrainingSettings().max_iter)
         return run_baseline(row, data, budget, seed)
 
     def figures(self, outcomes: Mapping[Row, Sequence[Outcome]], settings: Any, folder: Path) -> None:
@@ -70,7 +70,7 @@ class PeerSupervision(Experiment):
 
 def _rpm(data: PeerData, settings: Settings, seed: int) -> Outcome:
     pairs, images = data.pairs, data.images
-    model = RPCategorical(settings.n_states, tied=True, random_state=seed).fit(pairs)
+    model = RPCategorical(settings.n_states, recognition=Recognition(tied=True), random_state=seed).fit(pairs)
 
     def recognised(x: NDArray[Any]) -> NDArray[np.int64]:
         return np.asarray(model.recognise(x, "x1").argmax(1))
@@ -98,7 +98,7 @@ def _rpm(data: PeerData, settings: Settings, seed: int) -> Outcome:
 def _supervised(data: PeerData, settings: Settings, seed: int) -> Outcome:
     """The images of the pairs, with their labels; twice the batch, so that a step sees as many images."""
     default = choices.regularisation(len(data.labels))
-    training = Training(batch_size=500 * settings.n_factors, weight_decay=default.weight_decay)
+    training = TrainingSettings(batch_size=500 * settings.n_factors, weight_decay=default.weight_decay)
     network = SupervisedNetwork(training, default.dropout, default.hidden, seed)
     network.fit(np.concatenate(list(data.pairs.values())), np.tile(data.labels, len(data.pairs)))
     images = data.images

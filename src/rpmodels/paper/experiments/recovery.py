@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rpmodels import metrics, mixtures, presets
 from rpmodels.datasets import Series
-from rpmodels.estimators import RPGPFA
+from rpmodels.estimators import RPGPFA, Inference
 from rpmodels.learning import TimeLimit
 from rpmodels.observations import read
 from rpmodels.paper.baselines import SparseGPVAE
@@ -38,8 +38,10 @@ def rows(with_paper: bool = True) -> list[Row]:
 def estimator(method: str, seed: int, seconds: float, **settings: Any) -> RPGPFA:
     """The default fit by one method, or the paper's with a limit on its time."""
     if method != "paper":
-        return RPGPFA(expected_log_mixture=METHODS[method], random_state=seed, **settings)
-    return RPGPFA(**presets.paper(), callbacks=[TimeLimit(seconds)], random_state=seed, **settings)
+        chosen: dict[str, Any] = {"inference": Inference(expected_log_mixture=METHODS[method])}
+        return RPGPFA(random_state=seed, **chosen, **settings)
+    model = RPGPFA(random_state=seed, **presets.paper(), **settings)
+    return model.set_params(training__callbacks=[TimeLimit(seconds)])
 
 
 def recovered(model: RPGPFA, series: Series, n_training: int) -> Outcome:
@@ -90,8 +92,7 @@ def _free_energy_paper(model: RPGPFA, x: NDArray[Any], times: NDArray[Any]) -> f
     """−F in the paper's convention, summed over the training trials; ⟨log F⟩ by quadrature where K allows it."""
     exact = mixtures.quadrature(model.n_latents) if model.n_latents <= mixtures.GaussHermite.largest else None
     observations = read({"x": x}, series=True, times=times)
-    inferred = model.model_.infer(observations, own=False, approximation=exact)
-    return -sum(float(each.energy.paper.double().sum()) for each in inferred)
+    return -float(model.model_.free_energies(observations, exact, in_training=True).paper.double().sum())
 
 
 def thinned(history: Mapping[str, NDArray[Any]], points: int = 200) -> dict[str, list[float]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rpmodels import datasets
+from rpmodels.estimators import Engine
 from rpmodels.paper.experiments import recovery, recovery_baselines
 from rpmodels.paper.experiments.experiment import Experiment, Outcome, Row
 
@@ -64,9 +65,9 @@ class TexturedBall(Experiment):
         )
         if row.model != "RP-GPFA":
             return recovery_baselines.recovered(row, series, settings.n_trials, settings.n_inducing, seed)
-        dtype = "float64" if row.condition == DOUBLE else "float32"
+        engine = Engine(dtype="float64" if row.condition == DOUBLE else "float32")
         model = recovery.estimator(
-            row.method, seed, settings.paper_seconds, n_inducing=settings.n_inducing, dtype=dtype
+            row.method, seed, settings.paper_seconds, n_inducing=settings.n_inducing, engine=engine
         )
         return recovery.recovered(model, series, settings.n_trials)
 

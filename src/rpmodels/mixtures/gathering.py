@@ -12,7 +12,7 @@ from rpmodels.mixtures import reduce
 from rpmodels.mixtures.mixture import AtomMixture, Mixture, TableMixture
 
 
-def together(mixtures: Mapping[str, Mixture], communicator: Communicator) -> dict[str, Mixture]:
+def of_all_processes(mixtures: Mapping[str, Mixture], communicator: Communicator) -> dict[str, Mixture]:
     """F_j over everybody's atoms. Own atoms that were added stay where they are."""
     if communicator.size == 1:
         return dict(mixtures)

@@ -1,8 +1,8 @@
-"""Whose atoms a training step has beside those of its own batch.
+"""Which atoms a training step has beside those of its own batch.
 
 A mixture of the batch's own n atoms stands for one of N: its free energy is too low by about (K − 1)/2n nats a factor
-for K states, and by more where posteriors are sharp. Where batches must be small, others lend their atoms: potentials
-remembered from earlier steps, or observations recognised anew. Lent atoms have no gradients: of the two halves of
+for K states, and by more where posteriors are sharp. Where batches must be small, there are extra atoms: potentials
+remembered from earlier steps, or observations recognised anew. Extra atoms have no gradients: of the two halves of
 ∂⟨log f_j − log F_j⟩ the second is then too small. Where the mean posterior equals F_j it vanishes anyway
 (docs/results/scale.md: what that costs and what it gains).
 """
@@ -22,40 +22,40 @@ from rpmodels.carriers import Batch, Factor, Factors
 Recognise = Callable[[Batch], Mapping[str, Factor]]
 
 
-class Lender(ABC):
-    """Where a step's further atoms come from. The own atom of every site is among those of its batch."""
+class ExtraAtoms(ABC):
+    """Where they come from. The own atom of every site is among those of its batch."""
 
     beside: int = 0
     """Other observations that every batch must bring along."""
-    speaks_for_lent: bool = False
-    """Whether own atoms' gradients in F_j are multiplied so that they stand for those of the lent ones too."""
+    own_gradients_for_all: bool = False
+    """Whether own atoms' gradients in F_j are multiplied so that they stand for those of the extra ones too."""
 
     @abstractmethod
     def bank(self, sizes: Mapping[str, int], observations: int, sites: int) -> "AtomBank | None":
         """What must be remembered of so many observations, given the length of every factor's potential."""
 
     @abstractmethod
-    def lent(
+    def drawn(
         self, batch: Batch, recognise: Recognise, bank: "AtomBank | None"
     ) -> tuple[Factors, Float[Tensor, "m"]] | None:
         """Further atoms and their weights."""
 
 
-class OwnAtoms(Lender):
-    """Nobody lends: F_j mixes the batch's own atoms, and their gradients are those of the batch's free energy."""
+class NoExtraAtoms(ExtraAtoms):
+    """None: F_j mixes the batch's own atoms, and their gradients are those of the batch's free energy."""
 
     def bank(self, sizes: Mapping[str, int], observations: int, sites: int) -> "AtomBank | None":
         """Nothing."""
         return None
 
-    def lent(
+    def drawn(
         self, batch: Batch, recognise: Recognise, bank: "AtomBank | None"
     ) -> tuple[Factors, Float[Tensor, "m"]] | None:
         """Nothing."""
         return None
 
 
-class FreshAtoms(Lender):
+class FreshAtoms(ExtraAtoms):
     """Other observations, drawn anew for every step and recognised with the present weights."""
 
     def __init__(self, count: int) -> None:
@@ -66,21 +66,21 @@ class FreshAtoms(Lender):
         return None
 
     @torch.no_grad()
-    def lent(
+    def drawn(
         self, batch: Batch, recognise: Recognise, bank: "AtomBank | None"
     ) -> tuple[Factors, Float[Tensor, "m"]] | None:
         """Those that came with the batch."""
         return None if batch.beside is None else (recognise(batch.beside), batch.beside.weights)
 
 
-class RememberedAtoms(Lender):
+class RememberedAtoms(ExtraAtoms):
     """Potentials as they were when their observations were last seen: no further recognition, but they are stale.
 
     All potentials of all observations are kept; a step sees `count` of them, drawn anew. From atoms that stay where
-    they were a model would run away, and its free energy would seem to grow: so own gradients speak for them.
+    they were a model would run away, and its free energy would seem to grow: so own gradients stand for theirs.
     """
 
-    speaks_for_lent = True
+    own_gradients_for_all = True
 
     def __init__(self, count: int) -> None:
         self.count = checks.integer("count", count, 1)
@@ -90,7 +90,7 @@ class RememberedAtoms(Lender):
         return AtomBank(sizes, observations, sites)
 
     @torch.no_grad()
-    def lent(
+    def drawn(
         self, batch: Batch, recognise: Recognise, bank: "AtomBank | None"
     ) -> tuple[Factors, Float[Tensor, "m"]] | None:
         """Some of those seen before, none of them in the batch."""
@@ -150,13 +150,13 @@ class AtomBank(nn.Module):
         return (self.clock - self.written[index]).double()
 
 
-def joined_atoms(own: Factor, lent: Factor, keep_sites: bool, speaks_for_lent: bool) -> Factor:
+def joined_atoms(own: Factor, extra: Factor, keep_sites: bool, own_gradients_for_all: bool) -> Factor:
     """Own atoms first. Sites are the batch's (`keep_sites`), or the more of the two where all share a mixture."""
-    sites = own.g.shape[1] if keep_sites else max(own.g.shape[1], lent.g.shape[1])
-    if speaks_for_lent:
+    sites = own.g.shape[1] if keep_sites else max(own.g.shape[1], extra.g.shape[1])
+    if own_gradients_for_all:
         value = own.g.detach()
-        own = replace(own, g=value + (1.0 + len(lent.g) / len(own.g)) * (own.g - value))
-    both = [_at(each, sites) for each in (own, lent)]
+        own = replace(own, g=value + (1.0 + len(extra.g) / len(own.g)) * (own.g - value))
+    both = [_at(each, sites) for each in (own, extra)]
     return replace(own, g=torch.cat([each.g for each in both]), present=torch.cat([each.present for each in both]))
 
 

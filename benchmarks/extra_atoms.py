@@ -2,7 +2,7 @@
 
 Along one training run, the free energy and its gradient of every minibatch are compared with those of the whole data
 set at the same weights: means over steps, so that what is left is bias, not noise.
-`python benchmarks/lending.py [--out docs/results/lending.json]`
+`python benchmarks/extra_atoms.py [--out docs/results/extra_atoms.json]`
 """
 
 import argparse
@@ -18,18 +18,20 @@ import torch
 import rpmodels as rp
 from rpmodels.carriers import Batch
 from rpmodels.communicator import ALONE
+from rpmodels.fitted import FittedRPM
+from rpmodels.learning import RPMObjective
+from rpmodels.learning.batch_reader import BatchReader
 from rpmodels.learning.batches import Minibatches
-from rpmodels.learning.feeding import Feed
-from rpmodels.learning.train import RPMObjective
-from rpmodels.mixtures import AtomBank, FreshAtoms, Lender, OwnAtoms, RememberedAtoms
+from rpmodels.mixtures import ExtraAtoms, FreshAtoms, NoExtraAtoms, RememberedAtoms
 from rpmodels.observations import Observations, read
 
-N, LENT, STEPS, EVERY = 2000, 1000, 300, 3
+N, EXTRA, STEPS, EVERY = 2000, 1000, 300, 3
+NO_DROPOUT = rp.Recognition(dropout=0.0, input_dropout=0.0)
 Make = Callable[[np.random.Generator], tuple[rp.estimators.RPMEstimator, Observations]]
-KINDS: dict[str, Callable[[], Lender]] = {
-    "own": OwnAtoms,
-    "remembered": lambda: RememberedAtoms(LENT),
-    "fresh": lambda: FreshAtoms(LENT),
+KINDS: dict[str, Callable[[], ExtraAtoms]] = {
+    "own": NoExtraAtoms,
+    "remembered": lambda: RememberedAtoms(EXTRA),
+    "fresh": lambda: FreshAtoms(EXTRA),
 }
 
 
@@ -37,14 +39,14 @@ def discrete(random: np.random.Generator) -> tuple[rp.estimators.RPMEstimator, O
     """Ten classes seen twice."""
     z = random.integers(10, size=N)
     X = {name: random.normal(size=(10, 20))[z] + random.normal(size=(N, 20)) for name in "ab"}
-    return rp.RPCategorical(10, dropout=0.0, input_dropout=0.0, random_state=0), read(X)
+    return rp.RPCategorical(10, recognition=NO_DROPOUT, random_state=0), read(X)
 
 
 def continuous(random: np.random.Generator) -> tuple[rp.estimators.RPMEstimator, Observations]:
     """Two numbers seen through two curved surfaces, sharply."""
     z = random.normal(size=(N, 2))
     X = {name: np.tanh(z @ random.normal(size=(2, 20))) + 0.2 * random.normal(size=(N, 20)) for name in "ab"}
-    return rp.RPFA(2, dropout=0.0, input_dropout=0.0, random_state=0), read(X)
+    return rp.RPFA(2, recognition=NO_DROPOUT, random_state=0), read(X)
 
 
 def gradient(model: rp.RPM, objective: RPMObjective, batch: Batch) -> tuple[float, torch.Tensor]:
@@ -60,36 +62,34 @@ def measured(make: Make, kind: str, size: int, rate: float) -> dict[str, float]:
     """Mean differences over the second half of a run, and how well the run did."""
     estimator, observations = make(np.random.default_rng(0))
     model, _ = estimator.build(observations)
-    model.equip(KINDS[kind](), None)
     model.prepare(observations)
-    model.train()
-    objective = RPMObjective(model, float(N))
+    objective = RPMObjective(model, observations, KINDS[kind]())
+    objective.train()
     whole = observations.batch(np.arange(N), model.dtype, model.device)
-    feed = Feed(observations, ALONE, model.lender.beside, 0, model.dtype, model.device)
+    reader = BatchReader(observations, ALONE, objective.beside, 0, model.dtype, model.device)
     optimiser = torch.optim.AdamW(model.parameters(), rate)
     values, differences, norms, ages = [], [], [], []
-    for step, (batch, seed) in enumerate(feed.batches(Minibatches(N, size, 0))):
+    for step, (batch, seed) in enumerate(reader.batches(Minibatches(N, size, 0))):
         torch.manual_seed(seed)
         looked_at = step >= STEPS // 2 and step % EVERY == 0
         if looked_at:
-            model.eval()  # all atoms, none lent
+            objective.eval()  # the atoms of all, none extra
             _, full = gradient(model, objective, whole)
-            model.train()
+            objective.train()
         value, partial = gradient(model, objective, batch)
         if looked_at:
-            model.eval()
-            with torch.no_grad():  # the same observations, each against everybody's atoms
-                among = model.evaluate(whole, float(N)).energy.total[batch.index].mean()
-            values.append(value - float(among))
+            # The same observations, each against everybody's atoms.
+            among = FittedRPM.collected(model, observations).free_energies(observations, in_training=True)
+            values.append(value - float(among.total[batch.index].mean()))
             differences.append(partial - full)
             norms.append(float(full.norm()))
-            if isinstance(bank := model.rows.bank, AtomBank):
+            if (bank := objective.bank) is not None:
                 ages.append(float(bank.staleness((bank.written >= 0).nonzero()[:, 0]).mean()))
-            model.train()
+            objective.train()
         optimiser.step()
         if step + 1 == STEPS:
             break
-    model.eval()
+    objective.eval()
     with torch.no_grad():
         final = float(objective(whole)["free_energy"])
     stacked = torch.stack(differences)
@@ -119,7 +119,7 @@ def main() -> None:
                 print(", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{v}" for k, v in row.items()), flush=True)
                 rows.append(row)
     if chosen.out:
-        chosen.out.write_text(json.dumps({"n": N, "lent": LENT, "steps": STEPS, "rows": rows}, indent=1) + "\n")
+        chosen.out.write_text(json.dumps({"n": N, "extra": EXTRA, "steps": STEPS, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from rpmodels.observations import Observations
 
 
 @dataclass(frozen=True)
-class Feed:
-    """What every step of a run is fed.
+class BatchReader:
+    """What every step of a run reads.
 
     Args:
         observations: all there are
@@ -94,22 +94,22 @@ class _Request:
 class _Reader(Dataset[Batch]):
     """Batches by request, for a DataLoader."""
 
-    def __init__(self, feed: Feed) -> None:
-        self._feed = feed
+    def __init__(self, reader: BatchReader) -> None:
+        self._reader = reader
 
     def __getitem__(self, request: Any) -> Batch:
-        return self._feed._read(request)
+        return self._reader._read(request)
 
 
 class _Endless:
     """Requests without end."""
 
-    def __init__(self, feed: Feed, planned: Minibatches) -> None:
-        self._feed = feed
+    def __init__(self, reader: BatchReader, planned: Minibatches) -> None:
+        self._reader = reader
         self._planned = planned
 
     def __iter__(self) -> Iterator[_Request]:
-        return self._feed._requests(self._planned)
+        return self._reader._requests(self._planned)
 
 
 def _as_read(batch: Any) -> Any:
