@@ -42,6 +42,7 @@ class RPCategorical(WithFactors, RPMEstimator):
 
     """
 
+    description = Description("categorical", States(), "n_states")
     usual: ClassVar[Mapping[str, Any]] = {"training.batch_size": 500}
     refused = OF_STATES
 
@@ -67,8 +68,6 @@ class RPCategorical(WithFactors, RPMEstimator):
         return max(1, round(INTERVAL * training.max_iter))
 
     # ---- using ------------------------------------------------------------------------------
-
-    description = Description("categorical", States(), "n_states")
 
     def latents(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Latents:
         """Probabilities of the states (N, K), and the most probable ones (N,)."""

@@ -27,6 +27,7 @@ class RPFA(ContinuousEstimator):
 
     """
 
+    description = Description("fa", Coordinates(), "n_latents")
     usual: ClassVar[Mapping[str, Any]] = {"training.batch_size": 500}
     refused: ClassVar[Mapping[str, str]] = {
         "inference.atoms": "every observation is one site, with a mixture of its own kind"
@@ -34,8 +35,6 @@ class RPFA(ContinuousEstimator):
 
     learned_prior: bool = argument(Flag(), "mean and covariance of the prior learned instead of N(0, I)", default=False)
     learning_rate = 5e-3
-
-    description = Description("fa", Coordinates(), "n_latents")
 
     def _prior(self, family: Family, observations: Observations) -> Prior:
         return GaussianPrior(family, self.learned_prior)

@@ -50,6 +50,7 @@ class RPGPFA(ContinuousEstimator):
 
     """
 
+    description = Description("gpfa", Coordinates(), "n_latents", in_trials=True, in_time=True, takes=("times",))
     low_rate = 0.1
 
     n_latents = 1
@@ -130,8 +131,6 @@ class RPGPFA(ContinuousEstimator):
         return ENOUGH * float(observations.exists.sum(1).mean())
 
     # ---- using ------------------------------------------------------------------------------
-
-    description = Description("gpfa", Coordinates(), "n_latents", in_trials=True, in_time=True, takes=("times",))
 
     @property
     def length_scales_(self) -> NDArray[Any]:

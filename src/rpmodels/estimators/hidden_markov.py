@@ -47,6 +47,7 @@ class RPHMM(WithFactors, RPMEstimator):
 
     """
 
+    description = Description("hmm", States(), "n_states", in_trials=True, in_time=True)
     sites_and_trials_a_step = (1_000, 10)
 
     refused = OF_STATES
@@ -106,8 +107,6 @@ class RPHMM(WithFactors, RPMEstimator):
         return max(1, round(INTERVAL * training.max_iter))
 
     # ---- using ------------------------------------------------------------------------------
-
-    description = Description("hmm", States(), "n_states", in_trials=True, in_time=True)
 
     def latents(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Latents:
         """Probabilities of the states (…, K), and their most probable sequences (…) with their times."""

@@ -48,6 +48,9 @@ class RPLDS(ContinuousEstimator):
 
     """
 
+    description = Description(
+        "lds", Coordinates(), "n_latents", in_trials=True, in_time=True, takes=("times", "inputs")
+    )
     low_rate = 0.1
     usual: ClassVar[Mapping[str, Any]] = {"inference.atoms": "pooled", "recognition.covariance": "full"}
     refused: ClassVar[Mapping[str, str]] = {
@@ -115,10 +118,6 @@ class RPLDS(ContinuousEstimator):
         return ENOUGH * float(observations.exists.sum(1).mean())
 
     # ---- using ------------------------------------------------------------------------------
-
-    description = Description(
-        "lds", Coordinates(), "n_latents", in_trials=True, in_time=True, takes=("times", "inputs")
-    )
 
     def smooth(self, X: Any, **options: Any) -> LatentPosterior:
         """The same as `posterior`."""

@@ -59,6 +59,7 @@ class RPLDA(TransformerMixin, RPMEstimator):
 
     """
 
+    description = Description("lda", Proportions(), "n_topics", in_trials=True, one_factor=True)
     sites_and_trials_a_step = (500, 5)
 
     usual: ClassVar[Mapping[str, Any]] = {"training.max_gradient_norm": 1.0}
@@ -154,8 +155,6 @@ class RPLDA(TransformerMixin, RPMEstimator):
         return max(1, round(INTERVAL * training.max_iter))
 
     # ---- using ------------------------------------------------------------------------------
-
-    description = Description("lda", Proportions(), "n_topics", in_trials=True, one_factor=True)
 
     def latents(self, X: Any, *, presence: Any = None) -> Latents:
         """Mixtures of the observations (N, K), and probabilities and topics of their parts."""
