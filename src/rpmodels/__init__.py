@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Inference,
         Recognition,
         RPCategorical,
+        RPCircular,
         Search,
         Training,
         load,
@@ -55,6 +56,7 @@ __all__ = [
     "Inference",
     "Observations",
     "RPCategorical",
+    "RPCircular",
     "RPModelsError",
     "RPModelsWarning",
     "Recognition",
@@ -91,8 +93,8 @@ _ROOMS = (
 _NAMES = {
     "rpmodels.errors": ("RPModelsError", "RPModelsWarning"),
     "rpmodels.estimators": (
-        "RPFA", "RPGPFA", "RPHMM", "RPLDA", "RPLDS", "Engine", "Inference", "Recognition", "RPCategorical", "Search",
-        "Training", "load",
+        "RPFA", "RPGPFA", "RPHMM", "RPLDA", "RPLDS", "Engine", "Inference", "Recognition", "RPCategorical", "RPCircular",
+        "Search", "Training", "load",
     ),
     "rpmodels.learning": ("TimeLimit", "train"),
     "rpmodels.model": ("RPM",),

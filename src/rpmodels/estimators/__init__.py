@@ -1,7 +1,9 @@
 """What most users touch: one small file per model."""
 
+from rpmodels.estimators.angles import AnglePosterior
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.categorical import RPCategorical
+from rpmodels.estimators.circular import RPCircular
 from rpmodels.estimators.continuous import LatentPosterior
 from rpmodels.estimators.description import Circle, Coordinates, Description, LatentKind, Latents, Proportions, States
 from rpmodels.estimators.engine import Engine
@@ -23,6 +25,7 @@ __all__ = [
     "RPHMM",
     "RPLDA",
     "RPLDS",
+    "AnglePosterior",
     "Circle",
     "Coordinates",
     "Description",
@@ -34,6 +37,7 @@ __all__ = [
     "Latents",
     "Proportions",
     "RPCategorical",
+    "RPCircular",
     "RPMEstimator",
     "Recognition",
     "Search",

@@ -107,13 +107,15 @@ class RPMEstimator(Results, CommonArguments, ABC):
     def _build(self, observations: Observations) -> RPM:
         """A fresh model for these data."""
 
-    def _discrete(self, prior: Prior, atoms: AtomPolicy, observations: Observations) -> RPM:
-        """A model with this prior over states, inferred exactly."""
+    def _assembled(
+        self, prior: Prior, atoms: AtomPolicy, observations: Observations, network: Any = None, **parts: Any
+    ) -> RPM:
+        """A model with this prior and with networks as the arguments say; exact where no other `parts` are given."""
         default, given = self._regularisation(observations), self._chosen().recognition
         return RPM(
             prior,
             choices.networks(
-                self.network,
+                self.network if network is None else network,
                 given.tied,
                 observations,
                 dict.fromkeys(observations.specs, prior.family.raw_size),
@@ -125,6 +127,7 @@ class RPMEstimator(Results, CommonArguments, ABC):
             scaling=given.scaling,
             input_dropout=choices.either(given.input_dropout, default.input_dropout, "input_dropout", below=1.0),
             computing=self._chosen().engine.computing(),
+            **parts,
         )
 
     def _pieces(self, observations: Observations) -> Observations:

@@ -55,7 +55,7 @@ class RPCategorical(WithFactors, RPMEstimator):
     # ---- building ---------------------------------------------------------------------------
 
     def _build(self, observations: Observations) -> RPM:
-        return self._discrete(choices.categorical_prior(self.prior, self.n_states), PerSite(), observations)
+        return self._assembled(choices.categorical_prior(self.prior, self.n_states), PerSite(), observations)
 
     def _starts(self) -> Sequence[Start]:
         random = [RandomStart() for _ in range(self.n_init - 2)]

@@ -89,7 +89,7 @@ class RPHMM(WithFactors, RPMEstimator):
         return windowed(observations, self.window)
 
     def _build(self, observations: Observations) -> RPM:
-        return self._discrete(choices.markov_chain_prior(self.transitions, self.n_states), Pooled(), observations)
+        return self._assembled(choices.markov_chain_prior(self.transitions, self.n_states), Pooled(), observations)
 
     @property
     def _transitions_known(self) -> bool:

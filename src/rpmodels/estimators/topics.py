@@ -136,7 +136,7 @@ class RPLDA(TransformerMixin, RPMEstimator):
 
     def _build(self, observations: Observations) -> RPM:
         atoms = choices.named("atoms", self.atoms, ATOMS, AtomPolicy)
-        return self._discrete(self._prior(), atoms, observations)
+        return self._assembled(self._prior(), atoms, observations)
 
     def _prior(self) -> DirichletPrior:
         if self.learn_alpha == "fixed":

@@ -1,0 +1,176 @@
+"""RPCircular: one angle behind several observations, one site each: a heading, a phase, the time of day."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils import Tags
+from torch import Tensor
+
+from rpmodels import errors, log_weight
+from rpmodels.checks import Flag
+from rpmodels.estimators import choices
+from rpmodels.estimators.angles import AnglePosterior
+from rpmodels.estimators.arguments import GroupOf, argument
+from rpmodels.estimators.base import RPMEstimator
+from rpmodels.estimators.common import WithFactors
+from rpmodels.estimators.description import Circle, Description, Latents
+from rpmodels.estimators.groups import Inference
+from rpmodels.estimators.scikit import TransformerMixin
+from rpmodels.estimators.tables import names_of_latents
+from rpmodels.families import VonMises
+from rpmodels.inference import EStep
+from rpmodels.learning import AsGiven, Move, RandomStart, Start, TrainingSettings
+from rpmodels.mixtures import ExpectedLogMixture, Marginal, PerSite
+from rpmodels.model import RPM
+from rpmodels.observations import Observations
+from rpmodels.priors import CircularPrior, Posterior
+from rpmodels.seeding import spawn
+
+INTERVAL = 0.1
+"""Share of max_iter between two halvings of the starts."""
+ONE_ANGLE = "its latent is one angle"
+
+
+class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
+    """A recognition-parametrised model with one angle: uniform a priori, a factor for every kind of observation.
+
+    Angles are found up to a rotation and a reflection (`rp.metrics.aligned_angles`).
+
+    Attributes:
+        model_, history_, restarts_, score_, clipped_, n_iter_, stop_reason_, validation_curve_: as in `RPCategorical`
+
+    """
+
+    description = Description("circular", Circle())
+    usual: ClassVar[Mapping[str, Any]] = {
+        "training.batch_size": 500,
+        "training.max_gradient_norm": 1.0,
+        "search.retries": 3,
+    }
+    refused: ClassVar[Mapping[str, str]] = {
+        "inference.atoms": "every observation is one site, with a mixture of its own kind",
+        **dict.fromkeys(("recognition.targets", "recognition.precision", "recognition.covariance"), ONE_ANGLE),
+    }
+
+    learned_prior: bool = argument(
+        Flag(), "mean direction and concentration of the prior learned instead of the whole circle", default=False
+    )
+    inference: Inference | None = argument(GroupOf(Inference), "how q is found and ⟨log F⟩ computed", default=None)
+    learning_rate = 5e-3
+    n_init = 3
+
+    # ---- building ---------------------------------------------------------------------------
+
+    def _regularisation(self, observations: Observations) -> choices.Regularisation:
+        return choices.continuous_regularisation(observations)
+
+    def _build(self, observations: Observations) -> RPM:
+        given = self._chosen().inference
+        approximation = choices.named(
+            "expected_log_mixture", given.expected_log_mixture, choices.APPROXIMATIONS, ExpectedLogMixture, 1
+        )
+        return self._assembled(
+            CircularPrior(self.learned_prior),
+            PerSite(),
+            observations,
+            choices.linear_for_counts(self.network, observations),
+            e_step=choices.named("e_step", given.e_step, choices.E_STEPS, EStep),
+            expected_log_mixture=approximation,
+            marginal=choices.named("marginal", given.marginal, choices.MARGINALS, Marginal),
+        )
+
+    def _starts(self) -> Sequence[Start]:
+        return [AsGiven(), *[RandomStart() for _ in range(self.n_init - 1)]]
+
+    def _move(self) -> Move | None:
+        return None
+
+    def _interval(self, training: TrainingSettings) -> int:
+        return max(1, round(INTERVAL * training.max_iter))
+
+    # ---- using ------------------------------------------------------------------------------
+
+    def latents(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Latents:
+        """Mean angles and resultant lengths, (N, 1) each."""
+        found = self.posterior(X, presence=presence)
+        return Latents(found.angle[:, None], resultant=found.resultant_length[:, None])
+
+    def predict(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[np.float64]:
+        """The mean angle (N,) in (−π, π], from whatever factors are present."""
+        return self.posterior(X, presence=presence).angle
+
+    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.float64]:
+        """fit(X).predict(X)."""
+        return self.fit(X, y, **fit_params).predict(X, presence=fit_params.get("presence"))
+
+    def transform(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[np.float64]:
+        """Posterior means of cosine and sine (N, 2): a point on the circle, nearer its centre where less is known."""
+        posteriors = [each.posterior for each in self._fitted().posterior(self.read(X, presence))]
+        return _rows([each.mu for each in posteriors])
+
+    def posterior(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> AnglePosterior:
+        """Angles with their intervals and draws, from whatever factors are present."""
+        posteriors = [each.posterior for each in self._fitted().posterior(self.read(X, presence))]
+        return self._described([each.eta for each in posteriors], posteriors)
+
+    def recognise(self, x: Any, factor: str) -> AnglePosterior:
+        """f_j(z|x) of one factor alone, without the other factors."""
+        observations = self.read({str(factor): x})
+        return self._described(list(self._fitted().recognise(observations, str(factor))))
+
+    def _described(self, etas: Sequence[Tensor], posteriors: Sequence[Posterior] = ()) -> AnglePosterior:
+        family, device = VonMises(), self._fitted().device
+        eta = torch.cat(list(etas))[:, 0].double()
+
+        def draws(n_samples: int, random_state: int) -> NDArray[np.float64]:
+            generator = torch.Generator(device).manual_seed(spawn(random_state, 1)[0])
+            return np.asarray(family.sample(eta.expand(n_samples, -1, -1), generator).cpu().numpy())
+
+        found = (family.direction(eta), family.mean(eta).square().sum(-1).sqrt(), family.concentration(eta))
+        return AnglePosterior(*(each.cpu().numpy() for each in found), draws)
+
+    def score_samples(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[np.float64]:
+        """The bound on log W of every observation."""
+        return super().score_samples(X, presence=presence)
+
+    def log_weight(
+        self,
+        X: Any,
+        *,
+        method: str = "quadrature",
+        draws: int = 200,
+        nodes: int = 1024,
+        presence: Mapping[str, Any] | None = None,
+    ) -> log_weight.LogWeight:
+        """log W itself (eq 4): by a sum over `nodes` angles, or by importance sampling with its standard error."""
+        model = self._fitted()
+        observations = self.read(X, presence)
+        if method == "quadrature":
+            return log_weight.by_quadrature(model, observations, nodes)
+        if method != "importance":
+            raise errors.bad_choice("method", ("importance", "quadrature"), method)
+        generator = torch.Generator(model.device).manual_seed(spawn(self.random_state, 4)[3])
+        return log_weight.importance(model, observations, draws, generator)
+
+    @property
+    def prior_(self) -> AnglePosterior:
+        """p(z), as one angle."""
+        return self._described([cast(CircularPrior, self._fitted().prior).eta.detach()[None, None]])
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of cosine and sine, for data frames."""
+        return np.asarray(names_of_latents(self, 2))
+
+    def __sklearn_tags__(self) -> Tags:
+        """Latents have the precision of the model, not that of the data."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _rows(parts: Sequence[Tensor]) -> NDArray[np.float64]:
+    """Batches of single sites as one array (N, D)."""
+    return np.asarray(torch.cat([part[:, 0] for part in parts]).cpu().numpy())
