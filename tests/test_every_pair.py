@@ -119,7 +119,8 @@ def cross_validated(case):
 
 
 def chosen(case):
-    assert evaluation.choose(case.tiny.make(), case.about.size, [2], case.X, cv=2).best == 2
+    argument = case.about.size or "n_init"
+    assert evaluation.choose(case.tiny.make(), argument, [2], case.X, cv=2).best == 2
 
 
 def compared(case):
@@ -248,13 +249,14 @@ STATES = {"categorical", "hmm", "lda", "sign"}
 SERIES = {"gpfa", "hmm", "lds"}
 REFUSED = {
     "between_factors": {
-        **dict.fromkeys(STATES, "gives none: its latents are no coordinates"),
+        **dict.fromkeys({*STATES, "circular"}, "gives none: its latents are no coordinates"),
         "lda": "expected a dict of two factors or more",
     },
     "trajectories": {
         **dict.fromkeys(set(EVERY) - SERIES, "got those of a model without time"),
         "hmm": "expected latents with a mean and a variance",
     },
+    "latents_2d": {"circular": "expected latents from 0 to 0"},
     "latents_3d": dict.fromkeys(EVERY, "expected latents from 0 to 1"),
 }
 """{function: {estimator: words of the sentence}}; every other pair works."""

@@ -93,8 +93,8 @@ _ROOMS = (
 _NAMES = {
     "rpmodels.errors": ("RPModelsError", "RPModelsWarning"),
     "rpmodels.estimators": (
-        "RPFA", "RPGPFA", "RPHMM", "RPLDA", "RPLDS", "Engine", "Inference", "Recognition", "RPCategorical", "RPCircular",
-        "Search", "Training", "load",
+        "RPFA", "RPGPFA", "RPHMM", "RPLDA", "RPLDS", "Engine", "Inference", "Recognition", "RPCategorical",
+        "RPCircular", "Search", "Training", "load",
     ),
     "rpmodels.learning": ("TimeLimit", "train"),
     "rpmodels.model": ("RPM",),

@@ -43,8 +43,8 @@ def align_angles(angles: Trials, reference: Trials) -> Any:
     """Angles (…, K) turned towards a reference, and run backwards where that fits better; every column by itself."""
     direction, offset, _ = _turned(angles, reference)
     if isinstance(angles, np.ndarray):
-        return wrapped(direction * angles + offset)
-    return [wrapped(direction * np.asarray(each) + offset) for each in angles]
+        return metrics.wrapped(direction * angles + offset)
+    return [metrics.wrapped(direction * np.asarray(each) + offset) for each in angles]
 
 
 def explained(one: Trials, other: Trials) -> float:
@@ -65,11 +65,6 @@ def equal_states(states: Any, reference: Any, n_states: int) -> float:
 def equal_angles(angles: Trials, reference: Trials) -> float:
     """Mean cosine of what is left between angles after the best turn: 1 when they are the same, about 0 by chance."""
     return float(_turned(angles, reference)[2].mean())
-
-
-def wrapped(angles: NDArray[Any]) -> NDArray[np.float64]:
-    """In (−π, π]."""
-    return np.asarray(np.pi - np.mod(np.pi - angles, 2 * np.pi))
 
 
 def stacked(values: Trials) -> NDArray[np.float64]:

@@ -47,8 +47,10 @@ def importance(model: FittedRPM, observations: Observations, draws: int, generat
 
 @torch.no_grad()
 def by_quadrature(model: FittedRPM, observations: Observations, nodes: int) -> LogWeight:
-    """For one site per observation and priors with a density: on a grid over the whole space of the latent where its
-    family has one, else Gauss–Hermite around q, for at most three latents.
+    """For one site per observation and priors with a density.
+
+    On a grid over the whole space of the latent where its family has one, else Gauss–Hermite around q, for at most
+    three latents.
     """
     prior, family = model.prior, model.prior.family
     checks.integer("nodes", nodes, 1)

@@ -92,6 +92,37 @@ def mapped(
     return np.asarray(mean @ coefficients + intercept, np.float64), np.asarray(spread, np.float64)
 
 
+def aligned_angles(found: NDArray[Any], truth: NDArray[Any], *, reflection: bool = True) -> NDArray[np.float64]:
+    """Angles (N,) after the rotation, and where it fits better the reflection, that brings them nearest to the truth.
+
+    The rotation maximises the mean cosine of what is left between them; the result is in (−π, π].
+    """
+    sign, offset = angle_map(found, truth, reflection=reflection)
+    return wrapped(sign * np.asarray(found, np.float64) + offset)
+
+
+def angle_map(found: NDArray[Any], truth: NDArray[Any], *, reflection: bool = True) -> tuple[float, float]:
+    """The sign and offset of `aligned_angles`, to apply unchanged to other data: wrapped(sign · angle + offset)."""
+    one, other = _angles("found", found, "truth", truth)
+    # The best offset is the direction of the mean of e^{i difference}, and the length of that the mean cosine left.
+    means = {
+        sign: complex(np.exp(1j * (other - sign * one)).mean()) for sign in ((1.0, -1.0) if reflection else (1.0,))
+    }
+    sign = max(means, key=lambda each: abs(means[each]))
+    return sign, float(np.angle(means[sign]))
+
+
+def resultant_length(angles: NDArray[Any], others: NDArray[Any]) -> float:
+    """Of the differences of angles (N,): 1 when they differ by a rotation, about 0 when they share nothing."""
+    one, other = _angles("angles", angles, "others", others)
+    return float(np.abs(np.exp(1j * (one - other)).mean()))
+
+
+def wrapped(angles: NDArray[Any]) -> NDArray[np.float64]:
+    """In (−π, π]."""
+    return np.asarray(np.pi - np.mod(np.pi - angles, 2 * np.pi), np.float64)
+
+
 def coverage(mean: NDArray[Any], variance: NDArray[Any], truth: NDArray[Any], level: float = 0.9) -> float:
     """Share of the truth inside the central interval of N(mean, variance) that should hold `level` of it.
 
@@ -119,6 +150,19 @@ def region_coverage(mean: NDArray[Any], covariance: NDArray[Any], truth: NDArray
     off = np.asarray(truth - mean, np.float64)[..., None]
     distance = (off * np.linalg.solve(covariance, off)).sum((-2, -1))
     return float((distance <= chdtri(mean.shape[-1], 1.0 - level)).mean())
+
+
+def _angles(
+    name: str, angles: NDArray[Any], other_name: str, others: NDArray[Any]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    one, other = np.asarray(angles, np.float64), np.asarray(others, np.float64)
+    if one.ndim != 1 or not one.size:
+        raise errors.bad_value(name, "an array (N,) of angles in radians, not empty", f"shape {one.shape}")
+    if one.shape != other.shape:
+        raise errors.bad_value(other_name, f"shape {one.shape} as in {name}", other.shape)
+    _finite(name, one)
+    _finite(other_name, other)
+    return one, other
 
 
 def _paired(name: str, data: Trials, other_name: str, other: Trials) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

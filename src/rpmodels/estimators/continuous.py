@@ -64,6 +64,7 @@ class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, ABC):
         "training.max_gradient_norm": 1.0,
         "search.retries": 3,
         "recognition.covariance": "diagonal",
+        "inference.expected_log_mixture": "interior",
     }
 
     n_latents: int = argument(Integer(1), "K", default=2, kw_only=False)

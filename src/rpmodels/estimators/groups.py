@@ -53,8 +53,8 @@ class Inference(Group):
     """How q is found and ⟨log F⟩ computed, for continuous latents."""
 
     expected_log_mixture: Any = argument(
-        Word(*APPROXIMATIONS) | Instance(ExpectedLogMixture),
-        "how ⟨log F⟩ is computed: in closed form (interior), or as named; quadrature for K ≤ 3", default="interior",
+        LEFT | Word(*APPROXIMATIONS) | Instance(ExpectedLogMixture),
+        "how ⟨log F⟩ is computed: in closed form (interior), or as named; quadrature for K ≤ 3", default=AUTO,
     )  # fmt: skip
     e_step: Any = argument(
         Word(*E_STEPS) | Instance(EStep), "how q is found; free_inducing is the paper's q(U), for RPGPFA",
