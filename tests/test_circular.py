@@ -49,7 +49,7 @@ def test_the_family_is_right_at_every_concentration(kappa, dtype):
     family, eps = VonMises(), torch.finfo(dtype).eps
     phi, a, along, beside = bessel(kappa)
     value = family.log_normaliser(eta)
-    assert float(value) == pytest.approx(phi, rel=20 * eps, abs=20 * eps)
+    assert float(value.detach()) == pytest.approx(phi, rel=20 * eps, abs=20 * eps)
     (slope,) = torch.autograd.grad(value, eta)
     for mean in (family.mean(eta), slope):
         np.testing.assert_allclose(mean.detach(), a * direction, rtol=0, atol=20 * eps)
@@ -137,10 +137,10 @@ def test_log_w_is_that_of_a_grid_by_quadrature_and_by_importance(tiny, generator
     assert (model.free_energies(observations, in_training=True).total.numpy() <= expected + 1e-9).all()
     bound = model.free_energies(observations, InteriorBound(), in_training=True).total.numpy()
     assert (bound <= expected + 1e-9).all()
-    for n in range(3):
+    for n in range(2):
         one, each = observations.subset(np.array([n])), log_w_of(model, observations, n)
         np.testing.assert_allclose(log_weight.by_quadrature(model, one, 512).values, each, atol=1e-8)
-        drawn = log_weight.importance(model, one, 4000, generator)
+        drawn = log_weight.importance(model, one, 300, generator)
         assert abs(drawn.values[0] - each) < 5 * drawn.standard_error[0]
 
 
@@ -233,7 +233,7 @@ def test_one_factor_says_less_than_both_and_the_bound_lies_below_log_w(fit):
     assert np.median(model.posterior(x).concentration) > np.median(alone)
     exact = model.log_weight(x, nodes=256).values
     assert (model.score_samples(x) <= exact + 1e-4).all()
-    sampled = model.log_weight({name: each[:5] for name, each in x.items()}, method="importance", draws=500)
+    sampled = model.log_weight({name: each[:5] for name, each in x.items()}, method="importance", draws=200)
     assert (np.abs(sampled.values - exact[:5]) < 5 * sampled.standard_error + 1e-3).all()
     with pytest.raises(rp.RPModelsError, match="method"):
         model.log_weight(x, method="hope")

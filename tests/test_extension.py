@@ -229,7 +229,7 @@ def test_log_w_under_a_mixture_is_one_number(clustered):
     model, x = clustered
     few = {name: each[:5] for name, each in x.items()}
     exact = model.log_weight(few, method="quadrature", nodes=200)
-    drawn = model.log_weight(few, draws=2000)
+    drawn = model.log_weight(few, draws=400)
     assert (np.abs(exact.values - drawn.values) < 5 * drawn.standard_error + 1e-3).all()
     assert np.ptp(exact.values) > 10 * drawn.standard_error.max()
 

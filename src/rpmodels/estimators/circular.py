@@ -68,8 +68,8 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
     # ---- building ---------------------------------------------------------------------------
 
     def _regularisation(self, observations: Observations) -> choices.Regularisation:
-        """That of continuous latents, without dropout: on the circle it makes intervals too wide (docs/bars.md)."""
-        return replace(choices.continuous_regularisation(observations), dropout=0.0, input_dropout=0.0)
+        """That of continuous latents but for inputs, whose dropout makes intervals of angles too wide (docs/bars.md)."""
+        return replace(choices.continuous_regularisation(observations), input_dropout=0.0)
 
     def _build(self, observations: Observations) -> RPM:
         given = self._chosen().inference

@@ -14,7 +14,7 @@ from torch import Tensor
 from rpmodels.families.family import HasDomain, HasGrid, HasStatisticCovariance, Samplable
 from rpmodels.linalg import LOG_2PI
 
-SMALLEST = 1e-6
+SMALLEST = 1e-8
 """Concentrations below are as good as none: A(κ)/κ is ½ there in either precision."""
 LARGE = 50.0
 """From here on 1 − A/κ − A² would cancel, and its expansion in 1/κ is right to all digits."""
@@ -137,7 +137,7 @@ def _proposed(
 ) -> tuple[Float[Tensor, "n"], Float[Tensor, "n"], Bool[Tensor, "n"]]:
     """The cosine of a proposed angle from the mean, its side, and whether it is accepted."""
     tau = 1.0 + (1.0 + 4.0 * kappa.square()).sqrt()
-    rho = (tau - (2.0 * tau).sqrt()) / (2.0 * kappa)
+    rho = 2.0 * kappa / (tau + (2.0 * tau).sqrt())
     r = (1.0 + rho.square()) / (2.0 * rho)
     u = torch.rand(3, len(kappa), generator=generator, dtype=kappa.dtype, device=kappa.device)
     z = torch.cos(torch.pi * u[0])
