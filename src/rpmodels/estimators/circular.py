@@ -1,11 +1,12 @@
 """RPCircular: one angle behind several observations, one site each: a heading, a phase, the time of day."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 from torch import Tensor
@@ -27,7 +28,7 @@ from rpmodels.learning import AsGiven, Move, RandomStart, Start, TrainingSetting
 from rpmodels.mixtures import ExpectedLogMixture, FixedGrid, Marginal, PerSite
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
-from rpmodels.priors import CircularPrior, Posterior
+from rpmodels.priors import CircularPrior
 from rpmodels.seeding import spawn
 
 INTERVAL = 0.1
@@ -68,7 +69,7 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
     # ---- building ---------------------------------------------------------------------------
 
     def _regularisation(self, observations: Observations) -> choices.Regularisation:
-        """That of continuous latents but for inputs, whose dropout makes intervals of angles too wide (docs/bars.md)."""
+        """That of continuous latents, but for input dropout, which makes intervals of angles too wide (docs/bars.md)."""
         return replace(choices.continuous_regularisation(observations), input_dropout=0.0)
 
     def _build(self, observations: Observations) -> RPM:
@@ -112,20 +113,24 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
 
     def transform(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[np.float64]:
         """Posterior means of cosine and sine (N, 2): a point on the circle, nearer its centre where less is known."""
-        posteriors = [each.posterior for each in self._fitted().posterior(self.read(X, presence))]
-        return _rows([each.mu for each in posteriors])
+        posteriors = [each.posterior.mu for each in self._fitted().posterior(self.read(X, presence))]
+        return np.asarray(torch.cat(posteriors)[:, 0].cpu().numpy())
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.float64]:
+        """fit(X).transform(X)."""
+        return self.fit(X, y, **fit_params).transform(X, presence=fit_params.get("presence"))
 
     def posterior(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> AnglePosterior:
         """Angles with their intervals and draws, from whatever factors are present."""
-        posteriors = [each.posterior for each in self._fitted().posterior(self.read(X, presence))]
-        return self._described([each.eta for each in posteriors], posteriors)
+        return self._described(each.posterior.eta for each in self._fitted().posterior(self.read(X, presence)))
 
     def recognise(self, x: Any, factor: str) -> AnglePosterior:
         """f_j(z|x) of one factor alone, without the other factors."""
         observations = self.read({str(factor): x})
-        return self._described(list(self._fitted().recognise(observations, str(factor))))
+        return self._described(self._fitted().recognise(observations, str(factor)))
 
-    def _described(self, etas: Sequence[Tensor], posteriors: Sequence[Posterior] = ()) -> AnglePosterior:
+    def _described(self, etas: Iterable[Float[Tensor, "n 1 D"]]) -> AnglePosterior:
+        """From natural parameters, batch by batch."""
         family, device = VonMises(), self._fitted().device
         eta = torch.cat(list(etas))[:, 0].double()
 
@@ -135,10 +140,6 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
 
         found = (family.direction(eta), family.mean(eta).square().sum(-1).sqrt(), family.concentration(eta))
         return AnglePosterior(*(each.cpu().numpy() for each in found), draws)
-
-    def score_samples(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[np.float64]:
-        """The bound on log W of every observation."""
-        return super().score_samples(X, presence=presence)
 
     def log_weight(
         self,
@@ -173,8 +174,3 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def _rows(parts: Sequence[Tensor]) -> NDArray[np.float64]:
-    """Batches of single sites as one array (N, D)."""
-    return np.asarray(torch.cat([part[:, 0] for part in parts]).cpu().numpy())
