@@ -69,7 +69,7 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
     # ---- building ---------------------------------------------------------------------------
 
     def _regularisation(self, observations: Observations) -> choices.Regularisation:
-        """That of continuous latents, but for input dropout, which makes intervals of angles too wide (docs/bars.md)."""
+        """That of continuous latents but for input dropout, which makes intervals of angles too wide (docs/bars.md)."""
         return replace(choices.continuous_regularisation(observations), input_dropout=0.0)
 
     def _build(self, observations: Observations) -> RPM:
@@ -111,12 +111,12 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
         """fit(X).predict(X)."""
         return self.fit(X, y, **fit_params).predict(X, presence=fit_params.get("presence"))
 
-    def transform(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[np.float64]:
+    def transform(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
         """Posterior means of cosine and sine (N, 2): a point on the circle, nearer its centre where less is known."""
         posteriors = [each.posterior.mu for each in self._fitted().posterior(self.read(X, presence))]
         return np.asarray(torch.cat(posteriors)[:, 0].cpu().numpy())
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.float64]:
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[Any]:
         """fit(X).transform(X)."""
         return self.fit(X, y, **fit_params).transform(X, presence=fit_params.get("presence"))
 
@@ -139,7 +139,8 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
             return np.asarray(family.sample(eta.expand(n_samples, -1, -1), generator).cpu().numpy())
 
         found = (family.direction(eta), family.mean(eta).square().sum(-1).sqrt(), family.concentration(eta))
-        return AnglePosterior(*(each.cpu().numpy() for each in found), draws)
+        angle, length, concentration = (each.cpu().numpy() for each in found)
+        return AnglePosterior(angle, length, concentration, draws)
 
     def log_weight(
         self,

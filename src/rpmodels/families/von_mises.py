@@ -104,7 +104,8 @@ class VonMises(HasDomain, HasStatisticCovariance, HasGrid, Samplable):
             turned[left[accepted]] = (sign * torch.acos(cosine))[accepted]
             left = left[~accepted]
         angle = turned.view(eta.shape[:-1]) + self.direction(eta.double())
-        return (torch.pi - torch.remainder(torch.pi - angle, 2.0 * torch.pi)).to(eta.dtype)
+        wrapped: Tensor = torch.pi - torch.remainder(torch.pi - angle, 2.0 * torch.pi)
+        return wrapped.to(eta.dtype)
 
 
 def _resultant(kappa: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
@@ -153,7 +154,8 @@ class _LogNormaliser(torch.autograd.Function):
     def forward(ctx: Any, eta: Tensor) -> Tensor:
         ctx.save_for_backward(eta)
         kappa = VonMises().concentration(eta)
-        return torch.special.i0e(kappa).log_().add_(kappa).add_(LOG_2PI)
+        scaled: Tensor = torch.special.i0e(kappa)
+        return scaled.log_().add_(kappa).add_(LOG_2PI)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
