@@ -154,7 +154,7 @@ def log_w_of(model, observations, n):
 def test_every_way_to_the_mixture_against_the_integral(tiny, approximation):
     model, observations, _ = tiny
     (inferred,) = model.posterior(observations)
-    eta = inferred.posterior.eta
+    eta = inferred.posterior.eta.detach()
     t = np.stack([np.cos(GRID), np.sin(GRID)])
     q = np.exp(eta[:, 0].numpy() @ t)
     q /= q.sum(1, keepdims=True)
@@ -254,6 +254,10 @@ def test_a_learned_prior_finds_that_headings_are_uneven():
     x = {name: points + 0.3 * random.standard_normal((300, 2)) for name in "ab"}
     model = RPCircular(learned_prior=True, max_iter=150, n_init=1, random_state=0, learning_rate=0.02).fit(x)
     assert 0.4 < model.prior_.resultant_length[0] < 0.95
+    found = model.posterior(x)
+    sign, offset = rp.metrics.angle_map(found.angle, z)
+    assert np.cos(sign * found.angle + offset - z).mean() > 0.9
+    np.testing.assert_allclose(np.hypot(*model.transform(x).T), found.resultant_length, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -257,7 +257,10 @@ REFUSED = {
         "hmm": "expected latents with a mean and a variance",
     },
     "latents_2d": {"circular": "expected latents from 0 to 0"},
-    "latents_3d": dict.fromkeys(EVERY, "expected latents from 0 to 1"),
+    "latents_3d": {
+        **dict.fromkeys(EVERY, "expected latents from 0 to 1"),
+        "circular": "expected latents from 0 to 0",
+    },
 }
 """{function: {estimator: words of the sentence}}; every other pair works."""
 

@@ -196,10 +196,10 @@ def clustered_data(n=60, seed=0):
 
 def clusters(**options):
     """An estimator with a prior, an E-step and networks that the library does not have."""
-    parts = {"network": Waves(3, 2), "inference": rp.Inference(e_step=Cautious())}
+    with seeded(0):  # a checkpoint is of the same networks
+        parts = {"network": Waves(3, 2), "inference": rp.Inference(e_step=Cautious())}
     few = {"max_iter": 20, "n_init": 2, "random_state": 0, "search": rp.Search(retries=0)}
-    with seeded(0):
-        return RPClusters(**{"n_latents": 1, **parts, **few, **options})
+    return RPClusters(**{"n_latents": 1, **parts, **few, **options})
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +231,7 @@ def test_log_w_under_a_mixture_is_one_number(clustered):
     exact = model.log_weight(few, method="quadrature", nodes=200)
     drawn = model.log_weight(few, draws=400)
     assert (np.abs(exact.values - drawn.values) < 5 * drawn.standard_error + 1e-3).all()
-    assert np.ptp(exact.values) > 10 * drawn.standard_error.max()
+    assert np.ptp(exact.values) > 5 * drawn.standard_error.max()
 
 
 def test_parts_of_ones_own_go_through_everything(clustered, tmp_path):

@@ -111,6 +111,7 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
         """fit(X).predict(X)."""
         return self.fit(X, y, **fit_params).predict(X, presence=fit_params.get("presence"))
 
+    @torch.no_grad()
     def transform(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
         """Posterior means of cosine and sine (N, 2): a point on the circle, nearer its centre where less is known."""
         posteriors = [each.posterior.mu for each in self._fitted().posterior(self.read(X, presence))]
@@ -129,6 +130,7 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
         observations = self.read({str(factor): x})
         return self._described(self._fitted().recognise(observations, str(factor)))
 
+    @torch.no_grad()
     def _described(self, etas: Iterable[Float[Tensor, "n 1 D"]]) -> AnglePosterior:
         """From natural parameters, batch by batch."""
         family, device = VonMises(), self._fitted().device
