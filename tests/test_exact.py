@@ -1,13 +1,13 @@
 """The exact discrete RPM against enumeration: the model is normalised, and F is the log-likelihood."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
 
 import rpmodels as rp
-from registry import HEADS, POLICIES, PRIORS, log_w, tiny_data, tiny_model
+from oracles.enumeration import every_tuple, probabilities
+from registry import ATOMS, HEADS, log_w, tiny_data, tiny_model
+from registry import INDEPENDENT_STATES as PRIORS
 from rpmodels import generative
 from rpmodels.carriers import Batch
 from rpmodels.learning.train import RPMObjective
@@ -20,28 +20,13 @@ heads = pytest.mark.parametrize("head", HEADS)
 point_priors = pytest.mark.parametrize("prior", [PRIORS[k] for k in ("uniform", "fixed", "learned")])
 
 
-def grid(data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Every tuple of atoms, one site each."""
-    n = len(next(iter(data.values())))
-    index = np.array(list(itertools.product(range(n), repeat=len(data))))
-    return {name: values[index[:, j]] for j, (name, values) in enumerate(data.items())}
-
-
-def probabilities(model: rp.RPM) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
-    """p(k), f_j(k|x_n), F_j(k), computed here from the atoms and nothing else."""
-    f = [torch.softmax(model.fitted.atoms(n).g[0] + model.fitted.atoms(n).reference, -1) for n in model.names]
-    counts = [model.fitted.atoms(n).log_count[0].exp() for n in model.names]
-    mixtures = [(c[:, None] * each).sum(0) / c.sum() for c, each in zip(counts, f, strict=True)]
-    return model.prior.probabilities, f, mixtures
-
-
 @point_priors
 @heads
 @pytest.mark.parametrize("n_factors", [2, 3])
 def test_w_averages_to_one_over_the_grid_of_atoms(prior, head, n_factors):
     data = tiny_data(n_factors=n_factors)
     model, _ = tiny_model(prior(), data, head=head)
-    everything = rp.read(grid(data), series=True)
+    everything = rp.read(every_tuple(data), series=True)
     assert float(log_w(model, everything).exp().mean()) == pytest.approx(1, abs=1e-12)
 
 
@@ -62,7 +47,7 @@ def test_noise_contrast_with_log_w_as_its_critic(prior, head):
     data = tiny_data()
     model, observations = tiny_model(prior(), data, head=head)
     n = len(data["x0"])
-    critic = log_w(model, rp.read(grid(data), series=True)).reshape(n, n)
+    critic = log_w(model, rp.read(every_tuple(data), series=True)).reshape(n, n)
     contrast = (critic.diagonal() - critic.logsumexp(1)).mean() + np.log(n)
     p, f, mixtures = probabilities(model)
     alone = torch.log((p * f[0] / mixtures[0]).sum(-1))  # zero where F_1 is the prior
@@ -117,16 +102,16 @@ def test_dropping_a_factor_equals_marginalising_it(prior, head):
     torch.testing.assert_close(log_w(model, rp.read(fewer, series=True, known=model.specs)).exp(), dropped)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_padding_permuting_and_empty_trials_change_nothing(policy):
+@pytest.mark.parametrize("atoms", ATOMS)
+def test_padding_permuting_and_empty_trials_change_nothing(atoms):
     data = tiny_data(n=6, sites=4)
     lengths = [4, 2, 3, 4, 1, 2]
     lists = {name: [v[:t] for v, t in zip(values, lengths, strict=True)] for name, values in data.items()}
-    model, observations = tiny_model(PRIORS["fixed"](), lists, policy=policy)
+    model, observations = tiny_model(PRIORS["fixed"](), lists, atoms=atoms)
     base = log_w(model, observations)
     order = np.array([3, 1, 5, 0, 2, 4])
     shuffled = {name: [values[i] for i in order] for name, values in lists.items()}
-    other, permuted = tiny_model(PRIORS["fixed"](), shuffled, policy=policy)
+    other, permuted = tiny_model(PRIORS["fixed"](), shuffled, atoms=atoms)
     torch.testing.assert_close(log_w(other, permuted), base[order], rtol=0, atol=1e-10)
     # Longer padding, junk in the padded rows, and a trial with nothing in it.
     padded = {}
@@ -137,7 +122,7 @@ def test_padding_permuting_and_empty_trials_change_nothing(policy):
     there = np.zeros((7, 6), bool)
     for n, t in enumerate(lengths):
         there[n, :t] = True
-    again, extended = tiny_model(PRIORS["fixed"](), padded, policy=policy, presence=dict.fromkeys(padded, there))
+    again, extended = tiny_model(PRIORS["fixed"](), padded, atoms=atoms, presence=dict.fromkeys(padded, there))
     values = log_w(again, extended)
     torch.testing.assert_close(values[:6], base, rtol=0, atol=1e-10)
     assert abs(float(values[6])) < 1e-12
@@ -252,7 +237,7 @@ def test_fit_ceiling_with_missing_factors_and_weights():
         weights = np.exp(2 * random.standard_normal(6))
         model, observations = tiny_model(
             PRIORS["uniform"](), data, sharpness=100.0, seed=seed, presence=presence, weights=weights,
-            policy=list(POLICIES)[seed // 2 % 2],
+            atoms=list(ATOMS)[seed // 2 % 2],
         )  # fmt: skip
         share = torch.as_tensor(weights / weights.sum())
         mean = float((log_w(model, observations) * share).sum())
@@ -294,7 +279,7 @@ def test_paper_convention_is_a_probability_over_the_grid_with_any_weights():
     data = tiny_data(n=4)
     weights = np.array([3.0, 1.0, 1.0, 0.5])
     model, observations = tiny_model(PRIORS["fixed"](), data, weights=weights)
-    everything = rp.read(grid(data), series=True)
+    everything = rp.read(every_tuple(data), series=True)
     share = torch.as_tensor(weights / weights.sum())
     p0 = (share[:, None] * share[None, :]).flatten()
     assert float((p0 * log_w(model, everything).exp()).sum()) == pytest.approx(1, abs=1e-12)
@@ -364,13 +349,13 @@ def test_lookup_tables_reach_the_maximum_of_latent_class_analysis():
     assert best + empirical == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_unequal_lengths_over_several_inference_batches(policy, monkeypatch):
+@pytest.mark.parametrize("atoms", ATOMS)
+def test_unequal_lengths_over_several_inference_batches(atoms, monkeypatch):
     """infer, impute and sample when batches, new data and training differ in length."""
     data = tiny_data(n=6, sites=4)
     lengths = [4, 4, 3, 2, 2, 1]
     lists = {name: [v[:t] for v, t in zip(values, lengths, strict=True)] for name, values in data.items()}
-    model, observations = tiny_model(PRIORS["fixed"](), lists, policy=policy)
+    model, observations = tiny_model(PRIORS["fixed"](), lists, atoms=atoms)
     whole = log_w(model, observations), generative.impute(model, observations, "x1")
     monkeypatch.setattr("rpmodels.model.INFERENCE_BATCH", 2)
     torch.testing.assert_close(log_w(model, observations), whole[0], rtol=0, atol=1e-12)

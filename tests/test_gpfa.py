@@ -9,6 +9,7 @@ import torch
 from sklearn.base import clone
 
 import rpmodels as rp
+from data import ball
 from rpmodels import generative
 from rpmodels.errors import InputError, RPModelsWarning
 from rpmodels.estimators import layout
@@ -16,10 +17,6 @@ from rpmodels.learning import AsGiven, LongStart
 from rpmodels.priors import GaussianProcessPrior
 
 FAST = {"n_init": 1, "max_iter": 4, "random_state": 0}
-
-
-def ball(n=8, t=20, seed=0):
-    return rp.datasets.plain_ball(n_trials=n, n_times=t, random_state=seed)
 
 
 def test_the_ball_is_recovered_and_new_trials_as_well():

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import rpmodels as rp
+from data import clusters as drawn
 from rpmodels.errors import InputError, NumericalError, RPModelsWarning
 from rpmodels.learning import AsGiven, KMeansStart, RandomStart, Run, SplitMerge, Training, best_of, moves, train
 from rpmodels.learning.batches import Minibatches, divide
@@ -19,13 +20,9 @@ from rpmodels.recognition import reinitialise
 from rpmodels.seeding import seeded, spawn
 
 
-def clusters(n=200, k=3, n_factors=2, seed=0, spread=0.4):
-    """Factors that share a class and nothing else."""
-    random = np.random.default_rng(seed)
-    z = random.integers(k, size=n)
-    centres = np.random.default_rng(99).standard_normal((n_factors, k, 4)) * 2
-    data = {f"x{j}": centres[j][z] + spread * random.standard_normal((n, 4)) for j in range(n_factors)}
-    return rp.read(data), z
+def clusters(n=200, k=3, spread=0.4):
+    x, z = drawn(n, k, names=("x0", "x1"), distance=2.0, noise=spread, places=99)
+    return rp.read(x), z
 
 
 def model_for(observations, k=3, seed=0, prior=None):

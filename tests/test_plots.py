@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from scipy.stats import norm
 
 import rpmodels as rp
+from data import views
 from rpmodels import plots
 from rpmodels.errors import InputError
 
@@ -23,9 +24,7 @@ def labelled(axes):
 
 @pytest.fixture(scope="module")
 def table():
-    random = np.random.default_rng(0)
-    z = random.standard_normal((60, 2))
-    return {name: z @ random.standard_normal((2, 3)) + 0.3 * random.standard_normal((60, 3)) for name in "ab"}
+    return views(latents=2, width=3, noise=0.3)[0]
 
 
 @pytest.fixture(scope="module")

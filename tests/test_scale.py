@@ -11,6 +11,7 @@ import zarr
 from torch.utils.data import Dataset
 
 import rpmodels as rp
+from data import clusters
 from rpmodels import errors
 from rpmodels.carriers import Batch
 from rpmodels.communicator import ALONE
@@ -23,10 +24,8 @@ from rpmodels.observations.stored import Stored, stored
 N = 60
 
 
-def pairs(n=N):
-    random = np.random.default_rng(0)
-    z = random.integers(3, size=n)
-    x = {name: random.normal(size=(3, 4))[z] + 0.4 * random.normal(size=(n, 4)) for name in "ab"}
+def pairs():
+    x, _ = clusters(N)
     x["b"][::7] = np.nan
     return {name: each.astype(np.float32) for name, each in x.items()}
 
