@@ -1,7 +1,7 @@
 """What latents of new data cost: `transform` and `posterior` against recognition and conditioning alone, in one run.
 
-`python benchmarks/inference.py` prints a ratio for every estimator with continuous latents, at sizes up to 30 000
-sites, the time of RPGPFA's transform against Elephant's GPFA (one thread), and what a fit spends after its last step.
+`python benchmarks/inference.py` prints a ratio for every estimator with continuous latents, at up to 30 000 sites,
+the time of RPGPFA's transform against Elephant's GPFA (one thread), and what a fit spends after its last step.
 """
 
 import argparse

@@ -78,10 +78,10 @@ class Problem:
     def places(self):
         return list(np.ndindex(*self.eta_q.shape[:2]))
 
-    def evaluate(self, approximation, rows=None):
-        if rows is None:
-            rows = approximation.initial_rows(self.family, self.eta_q.detach)
-        return approximation(self.eta_q, self.mixture, rows)
+    def evaluate(self, approximation, local=None):
+        if local is None:
+            local = approximation.initial_parameters(self.family, self.eta_q.detach)
+        return approximation(self.eta_q, self.mixture, local)
 
     def members(self, n, t):
         return integrals.members(self.mixture, n, t)
@@ -123,14 +123,14 @@ def skip_unfit(approximation, family):
         pytest.skip("not for this many latents")
 
 
-def values_and_gradients(each, approximation, rows=None, seed=0):
+def values_and_gradients(each, approximation, local=None, seed=0):
     """The approximation, and gradients of a random combination of it by η_q, g and (if any) the own g."""
     eta_q, g = each.eta_q.clone().requires_grad_(), each.mixture.g.clone().requires_grad_()
     leaves, mixture = [eta_q, g], replace(each.mixture, g=g)
     if mixture.own is not None:
         leaves.append(mixture.own.g.clone().requires_grad_())
         mixture = replace(mixture, own=replace(mixture.own, g=leaves[-1]))
-    values = Problem(eta_q, mixture).evaluate(approximation, rows)
+    values = Problem(eta_q, mixture).evaluate(approximation, local)
     weights = torch.as_tensor(np.random.default_rng(seed).uniform(0.5, 1.5, tuple(values.shape))).to(values)
     return values.detach(), torch.autograd.grad((weights * values).sum(), leaves)
 
@@ -288,8 +288,8 @@ def test_gradients_are_finite_differences(approximation, name):
     skip_unfit(approximation, family)
     pooled = name == "diagonal-2"
     each = problem(family, 5, pooled=pooled, own=not pooled, n=2)
-    rows = approximation.initial_rows(family, lambda: each.eta_q)
-    values, gradients = values_and_gradients(each, approximation, rows)
+    local = approximation.initial_parameters(family, lambda: each.eta_q)
+    values, gradients = values_and_gradients(each, approximation, local)
     weights = np.random.default_rng(0).uniform(0.5, 1.5, tuple(values.shape))
     step = 1e-4
 
@@ -302,7 +302,7 @@ def test_gradients_are_finite_differences(approximation, name):
             g = g + change
         else:
             own = replace(own, g=own.g + change)
-        value = Problem(eta_q, replace(each.mixture, g=g, own=own)).evaluate(approximation, rows)
+        value = Problem(eta_q, replace(each.mixture, g=g, own=own)).evaluate(approximation, local)
         return (weights * value.numpy()).sum()
 
     random = np.random.default_rng(1)
@@ -342,7 +342,7 @@ def test_no_free_auxiliary_is_better_than_the_optimal_one(name, regime):
     family = FAMILIES[name]
     each = problem(family, 6, own=True, regime=regime, n=2)
     free = FreeInteriorBound()
-    start = free.initial_rows(family, lambda: each.eta_q)["auxiliary"]
+    start = free.initial_parameters(family, lambda: each.eta_q)["auxiliary"]
     torch.testing.assert_close(each.evaluate(free, {"auxiliary": start}), each.evaluate(InteriorBound()))
     optimal = each.evaluate(OptimalInteriorBound(STEPS[regime]))
     random = np.random.default_rng(0)
@@ -352,7 +352,7 @@ def test_no_free_auxiliary_is_better_than_the_optimal_one(name, regime):
             assert (each.evaluate(free, {"auxiliary": raw}) >= optimal - 1e-9).all()
     longer = torch.cat([start, start], 1)
     torch.testing.assert_close(each.evaluate(free, {"auxiliary": longer}), each.evaluate(InteriorBound()))
-    assert isinstance(free.settled(), OptimalInteriorBound)
+    assert isinstance(free.for_new_data(), OptimalInteriorBound)
 
 
 @pytest.mark.parametrize("regime", ["narrow", "wide"])
@@ -422,16 +422,16 @@ def test_equation_9(name, seed):
         weights, members, _ = each.members(0, 0)
         logs = np.array([log_density(member) for member in members])
         log_mixture.append(logsumexp(logs, axis=0, b=weights[:, None]))
-        rows = {}
+        local = {}
         if name == "interior_free":
             noise = torch.as_tensor(0.5 * random.standard_normal((1, 1, 2)))
-            rows = {"auxiliary": family.to_raw(eta_q) + noise}
-        a = approximation.auxiliary(eta_q, mixture, rows)[0, 0].numpy()
+            local = {"auxiliary": family.to_raw(eta_q) + noise}
+        a = approximation.auxiliary(eta_q, mixture, local)[0, 0].numpy()
         auxiliary = prior.numpy() - a  # η̃
         log_tilted = log_mixture[-1] - statistic(family, z[:, None]) @ auxiliary
         penalties += q @ (log_q - (log_tilted - integral(log_tilted)))
         recognition = (mixture.g[0, 0] * family.mean(eta_q[0, 0])).sum() - mixture.log_shift(mixture.g[:, :1])[0, 0]
-        library += float(recognition - each.evaluate(approximation, rows)[0, 0])
+        library += float(recognition - each.evaluate(approximation, local)[0, 0])
     joint = log_p + sum(log_f) - sum(log_mixture)
     log_likelihood = integral(joint)
     expected = log_likelihood - q @ (log_q - (joint - log_likelihood)) - penalties
@@ -526,7 +526,7 @@ def test_fixed_noise_does_not_depend_on_the_company(family, pooled):
     torch.testing.assert_close(Problem(each.eta_q[:, :1], first).evaluate(fixed), together[:, :1], rtol=0.0, atol=1e-12)
 
 
-def test_fresh_noise_is_fresh_and_settles():
+def test_fresh_noise_is_fresh_in_training_alone():
     each = problem(DiagonalGaussian(2), 16)
     fresh = MonteCarlo(5)
     torch.manual_seed(0)
@@ -534,12 +534,12 @@ def test_fresh_noise_is_fresh_and_settles():
     assert (one != two).all()
     torch.manual_seed(0)
     assert torch.equal(one, each.evaluate(fresh))
-    settled = fresh.settled()
-    assert isinstance(settled, MonteCarlo)
-    assert not settled.fresh
-    assert settled.samples == 5
-    assert torch.equal(each.evaluate(settled), each.evaluate(fresh.settled()))
-    assert InteriorBound().settled().kind is Kind.UPPER_BOUND
+    fixed = fresh.for_new_data()
+    assert isinstance(fixed, MonteCarlo)
+    assert not fixed.fresh
+    assert fixed.samples == 5
+    assert torch.equal(each.evaluate(fixed), each.evaluate(fresh.for_new_data()))
+    assert InteriorBound().for_new_data().kind is Kind.UPPER_BOUND
 
 
 # ---- 7. blocks ---------------------------------------------------------------------------------
@@ -692,8 +692,8 @@ def test_atoms_of_policies_are_what_the_oracle_takes_them_for():
 
 @approximations
 def test_discrete_latents_are_refused(approximation):
-    if isinstance(approximation, SecondOrder):
-        approximation.check(Categorical(3))  # it has what it takes: a covariance of its statistic
+    if isinstance(approximation, SecondOrder | InteriorBound):
+        approximation.check(Categorical(3))  # it has what it takes: a covariance of its statistic, or Φ and μ alone
         return
     with pytest.raises(BuildError, match="Categorical"):
         approximation.check(Categorical(3))
@@ -768,7 +768,7 @@ def test_extreme_precisions_keep_values_and_gradients_finite(approximation, name
 
 @pytest.mark.parametrize("dtype", [DOUBLE, torch.float32], ids=["float64", "float32"])
 def test_a_free_auxiliary_may_lose_all_precision(dtype):
-    """Rows so low that softplus underflows: a has precision zero, every atom with a count makes a + g valid."""
+    """Raw numbers so low that softplus underflows: a has precision zero, every atom with a count makes a + g valid."""
     each = problem(DiagonalGaussian(1), 22, zeros=0.0)
     log_count, g = each.mixture.log_count.clone(), each.mixture.g.clone()
     log_count[:, 0], g[:, 0] = -torch.inf, 0.0  # an absent factor, as the recognition networks leave it

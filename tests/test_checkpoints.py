@@ -1,5 +1,6 @@
 """Fits that are killed, interrupted, resumed or continued: the same numbers, bit for bit, or a clear refusal."""
 
+import importlib
 import os
 import resource
 import signal
@@ -19,7 +20,7 @@ from processes import start
 from references import Killed
 from rpmodels import persistence
 from rpmodels.errors import FileError, RPModelsWarning
-from rpmodels.learning import Move, restarts
+from rpmodels.learning import Move
 from rpmodels.learning import checkpoints as checkpoints_module
 from rpmodels.learning.contenders import Contender
 
@@ -247,11 +248,11 @@ def test_an_unsaved_rival_makes_later_files_of_the_champion_worthless(tmp_path, 
     monkeypatch.setattr(rp.RPCategorical, "_move", lambda self: Always())
     monkeypatch.setattr(checkpoints_module.Checkpoints, "save", refused)
     steps = []
-    climb = Contender.climb
+    train_to = Contender.train_to
     monkeypatch.setattr(
         Contender,
-        "climb",
-        lambda self, data, until: (climb(self, data, until), steps.append((until, self.checkpoints)))[0],
+        "train_to",
+        lambda self, data, until: (train_to(self, data, until), steps.append((until, self.checkpoints)))[0],
     )
     categorical(max_iter=300, n_init=2).fit(clusters(), checkpoint=tmp_path)
     late = [kept for until, kept in steps if until > 3 * round(300 * 0.055) + 2]
@@ -298,15 +299,15 @@ def test_an_interrupt_keeps_what_was_learnt():
 
 def test_an_interrupt_among_the_restarts_keeps_the_best(monkeypatch):
     calls = []
-    climb = Contender.climb
+    train_to = Contender.train_to
 
     def interrupted(self, observations, until):
         calls.append(until)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return climb(self, observations, until)
+        return train_to(self, observations, until)
 
-    monkeypatch.setattr(Contender, "climb", interrupted)
+    monkeypatch.setattr(Contender, "train_to", interrupted)
     with pytest.warns(RPModelsWarning, match="Interrupted at step"):
         model = gpfa(n_init=3).fit(series())
     first = [each.free_energies[0] for each in model.restarts_[:2]]
@@ -320,7 +321,7 @@ def test_an_interrupt_before_anything_was_learnt_is_an_interrupt(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(restarts, "enter", interrupted)
+    monkeypatch.setattr(importlib.import_module("rpmodels.learning.tournament"), "enter", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(series(seed=1))
     assert model.score_ == before

@@ -39,7 +39,7 @@ def test_a_latent_that_no_factor_speaks_of_is_dead(healthy):
 
 def test_a_factor_that_says_nothing_is_named(healthy):
     model, x = copy.deepcopy(healthy[0]), healthy[1]
-    last = [each for each in dict(model.model_.recognisers())["b"].modules() if isinstance(each, torch.nn.Linear)][-1]
+    last = [each for each in model.model_.recogniser("b").modules() if isinstance(each, torch.nn.Linear)][-1]
     with torch.no_grad():
         last.weight.zero_()
         last.bias.copy_(torch.tensor([0.0, -20.0]))

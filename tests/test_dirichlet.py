@@ -16,7 +16,7 @@ from oracles.enumeration import log_sum_of_words
 from registry import bound as bound_at
 from registry import sites_of
 from rpmodels.errors import InputError
-from rpmodels.learning.train import RPMObjective
+from rpmodels.learning import RPMObjective
 from rpmodels.mixtures import Pooled
 from rpmodels.priors import dirichlet_sweeps
 from rpmodels.priors.dirichlet import DirichletPosterior, DirichletPrior
@@ -151,7 +151,7 @@ def bound(posterior: DirichletPosterior, potentials: torch.Tensor) -> torch.Tens
     return bound_at(posterior, potentials, posterior.sites)
 
 
-def lookup_model(prior: DirichletPrior, words: np.ndarray, n_words: int, seed: int = 0, dtype=torch.float64):
+def lookup_objective(prior: DirichletPrior, words: np.ndarray, n_words: int, seed: int = 0, dtype=torch.float64):
     observations = rp.read({"word": words}, series=True)
     with seeded(seed):
         table = rp.recognition.LookupTable(n_words, prior.family.n_states)
@@ -161,18 +161,18 @@ def lookup_model(prior: DirichletPrior, words: np.ndarray, n_words: int, seed: i
     model = rp.RPM(prior, {"word": table}, atoms=Pooled(), dtype=dtype)
     model.prepare(observations)
     index = np.arange(len(observations))
-    return model, observations.batch(index, dtype, torch.device("cpu"))
+    return RPMObjective(model, observations), observations.batch(index, dtype, torch.device("cpu"))
 
 
 def test_the_gradient_of_the_assembled_free_energy_by_finite_differences():
     """Through f, F and the fixed point, in the parameters of the recognition network."""
     words = np.random.default_rng(0).integers(0, 5, (6, 8))
-    model, batch = lookup_model(DirichletPrior.fixed(3, [0.4, 1.0, 0.8]), words, 5)
-    (table,) = model.recognition.parameters()
-    model.evaluate(batch, 6.0).energy.total.sum().backward()
+    objective, batch = lookup_objective(DirichletPrior.fixed(3, [0.4, 1.0, 0.8]), words, 5)
+    (table,) = objective.model.recognition.parameters()
+    objective.evaluate(batch).energy.total.sum().backward()
 
     def anew():
-        return model.evaluate(batch, 6.0).energy.total.sum()
+        return objective.evaluate(batch).energy.total.sum()
 
     for index in itertools.product(range(5), range(3)):
         assert central_difference(anew, table, index, 1e-5) == pytest.approx(float(table.grad[index]), abs=1e-6)
@@ -181,8 +181,8 @@ def test_the_gradient_of_the_assembled_free_energy_by_finite_differences():
 def test_the_free_energy_of_a_model_is_below_its_log_likelihood():
     words = np.random.default_rng(1).integers(0, 4, (5, 3))
     alpha = np.array([0.6, 1.5])
-    model, batch = lookup_model(DirichletPrior.fixed(2, alpha.tolist()), words, 4)
-    inferred = model.evaluate(batch, 5.0)
+    objective, batch = lookup_objective(DirichletPrior.fixed(2, alpha.tolist()), words, 4)
+    inferred = objective.evaluate(batch)
     f = torch.softmax(inferred.factors["word"].g, -1).detach().numpy()
     potentials = np.log(f / f.mean((0, 1)))
     exact = np.array([log_sum_of_words(each, alpha) for each in potentials])
@@ -376,17 +376,16 @@ def test_lookup_tables_find_the_topics_of_latent_dirichlet_allocation():
         3, doc_topic_prior=0.5, topic_word_prior=1e-3, learning_method="batch", max_iter=60, random_state=0
     ).fit(counts)
     theirs = lda.components_ / lda.components_.sum(1, keepdims=True)
-    model, batch = lookup_model(DirichletPrior.fixed(3, 0.5), words, 12)
-    objective = RPMObjective(model, 200.0)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.1)
+    objective, batch = lookup_objective(DirichletPrior.fixed(3, 0.5), words, 12)
+    optimiser = torch.optim.Adam(objective.parameters(), lr=0.1)
     for _ in range(60):
         optimiser.zero_grad()
         value = objective(batch)["free_energy"]
         (-value).backward()
         optimiser.step()
         objective.after_step()
-    inferred = model.evaluate(batch, 200.0)
-    (table,) = model.recognition.parameters()
+    inferred = objective.evaluate(batch)
+    (table,) = objective.model.recognition.parameters()
     joint = counts.sum(0)[:, None] * torch.softmax(table, -1).detach().numpy()
     ours = (joint / joint.sum(0)).T
     for other, limit in ((theirs, 0.01), (topics, 0.03)):

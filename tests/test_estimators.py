@@ -244,9 +244,9 @@ def test_images_go_to_the_convolutional_network():
         images = (random.random((60, *shape)) * 60 + 150 * z.reshape(-1, *[1] * len(shape))).astype(np.uint8)
         model = rp.RPCategorical(2, n_init=1, max_iter=40, random_state=0, tied=True)
         model.fit({"a": images, "b": images[::-1][np.argsort(z[::-1], kind="stable")][np.argsort(np.argsort(z))]})
-        network = model.model_.recognition[0].network
+        network = model.model_.pattern.recognition[0].network
         assert isinstance(network, rp.recognition.ConvolutionalNetwork)
-        assert model.model_.recognition[1].network is network
+        assert model.model_.pattern.recognition[1].network is network
         assert accuracy(z, model.predict({"a": images}), 2) > 0.9
 
 
@@ -283,10 +283,10 @@ def test_factors_that_share_a_module_share_its_scaling_and_stay_one():
     X = {"a": 5 + random.standard_normal((60, 4)), "b": random.standard_normal((60, 4))}
     net = torch.nn.Linear(4, 2)
     model = rp.RPCategorical(2, network={"a": net, "b": net}, n_init=1, max_iter=5).fit(X)
-    one, two = model.model_.recognition
+    one, two = model.model_.pattern.recognition
     assert one.network is two.network is not net
     assert one.scaling is two.scaling
-    separate = rp.RPCategorical(2, network=net, n_init=1, max_iter=5).fit(X).model_.recognition
+    separate = rp.RPCategorical(2, network=net, n_init=1, max_iter=5).fit(X).model_.pattern.recognition
     assert separate[0].network is not separate[1].network
 
 

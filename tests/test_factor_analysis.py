@@ -11,9 +11,11 @@ from rpmodels.carriers import Factor, Sites
 from rpmodels.families import DiagonalGaussian, FullGaussian
 from rpmodels.free_energy import free_energy
 from rpmodels.inference import Amortised, NaturalGradient
+from rpmodels.learning import RPMObjective
 from rpmodels.mixtures import InteriorBound, PerSite, SharedGrid
 from rpmodels.priors import GaussianPrior
 from rpmodels.recognition import AbsoluteHead, ConstantPrecision, Linear
+from rpmodels.step import Step
 
 DOUBLE = torch.float64
 
@@ -41,7 +43,7 @@ def test_linear_networks_recover_the_cca_subspace():
         2, network="linear", precision="constant", scaling="none", n_init=1, max_iter=500, learning_rate=0.02,
         batch_size=500, weight_decay=0.0, random_state=0,
     ).fit(views)  # fmt: skip
-    for name, recogniser in model.model_.recognisers():
+    for name, recogniser in model.model_.pattern.recognisers():
         weights = next(p for p in recogniser.network.parameters() if p.ndim == 2).detach().double().numpy()
         angle = np.degrees(scipy.linalg.subspace_angles(weights.T, directions[name]).max())
         assert angle <= 5.0, f"{name}: {angle:.1f}°"
@@ -99,7 +101,7 @@ def test_targets_against_a_dense_computation_on_shared_and_private_latents(kind)
     observations = rp.read(data)
     model.prepare(observations)
     batch = observations.batch(np.arange(n), DOUBLE, torch.device("cpu"))
-    inferred = model.evaluate(batch, float(n))
+    inferred = RPMObjective(model, observations).evaluate(batch)
     for i in range(n):
         precision, shift = np.eye(k), np.zeros(k)
         potentials = {}
@@ -258,5 +260,6 @@ def test_free_energy_of_a_head_does_not_depend_on_the_reference():
         factor = Factor(relative + g - reference, present)
         mixture = PerSite().collect(family, reference, factor, ones)
         factors, mixtures = {"a": factor, "b": factor}, {"a": mixture, "b": mixture}
-        totals.append(free_energy(prior, posterior, factors, mixtures, SharedGrid(), {}, ones, 6.0).total)
+        step = Step(prior, sites, factors, mixtures)
+        totals.append(free_energy(step, posterior, SharedGrid(), ones, 6.0).total)
     torch.testing.assert_close(*totals, rtol=0, atol=1e-6)

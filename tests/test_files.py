@@ -108,7 +108,7 @@ def test_a_loaded_model_is_the_model(fitted, tmp_path):
     assert again.restarts_ == model.restarts_
     assert_same(again.history_.values(), model.history_.values())
     assert list(again.history_) == list(model.history_)
-    assert str(again.model_.recognition) == str(model.model_.recognition)
+    assert str(again.model_.pattern.recognition) == str(model.model_.pattern.recognition)
     assert str(again.model_.prior) == str(model.model_.prior)
 
 
@@ -173,7 +173,7 @@ def test_a_network_of_ones_own_must_be_passed(tmp_path):
     mine = Own()
     again = rp.load(tmp_path / "model", network={"a b": mine})
     assert_same(answers(model, data), answers(again, data))
-    assert not torch.equal(mine.layers[0].weight, dict(again.model_.recognisers())["a b"].network.layers[0].weight)
+    assert not torch.equal(mine.layers[0].weight, again.model_.recogniser("a b").network.layers[0].weight)
     with pytest.raises(FileError, match="the network is your own"):
         rp.load(tmp_path / "model", network={"c.d": Own()})
     with pytest.raises(FileError, match=r"tensor\(s\) do not fit.*build them as they were"):
@@ -187,7 +187,7 @@ def test_a_network_of_ones_own_for_all_factors(tmp_path):
     model.save(tmp_path / "model")
     again = rp.load(tmp_path / "model", network=Own())
     assert_same(answers(model, data), answers(again, data))
-    first, second = (each.network for _, each in again.model_.recognisers())
+    first, second = (each.network for each in again.model_.pattern.recognition)
     assert first is second
 
 
@@ -254,8 +254,8 @@ def test_every_flipped_bit_is_noticed(saved, tmp_path):
 
 
 def test_a_newer_format(saved, tmp_path):
-    rewritten(saved, tmp_path / "new", format=2, version="9.9")
-    with pytest.raises(FileError, match=r"format 2, written by rpmodels 9\.9.*Install a newer"):
+    rewritten(saved, tmp_path / "new", format=3, version="9.9")
+    with pytest.raises(FileError, match=r"format 3, written by rpmodels 9\.9.*Install a newer"):
         rp.load(tmp_path / "new")
 
 

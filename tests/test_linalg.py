@@ -10,7 +10,7 @@ from jaxtyping import TypeCheckError
 from rpmodels import linalg
 from rpmodels.errors import NumericalError
 
-SOURCE = pathlib.Path(linalg.__file__).parent
+SOURCE = pathlib.Path(linalg.__file__).parents[1]
 
 
 def matrix(n=4):
@@ -46,7 +46,7 @@ def test_an_indefinite_matrix_is_named():
 
 def test_nothing_else_factorises_a_matrix_adds_jitter_or_starts_processes():
     """House rules that the import linter cannot see."""
-    only = {"cholesky_ex": "linalg.py", "set_num_threads": "learning/parallel.py", "logaddexp": "", "slogdet": ""}
+    only = {"cholesky_ex": "linalg/dense.py", "set_num_threads": "learning/parallel.py", "logaddexp": "", "slogdet": ""}
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             name = node.attr if isinstance(node, ast.Attribute) else None

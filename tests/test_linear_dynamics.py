@@ -12,8 +12,10 @@ from registry import sites_of
 from rpmodels.carriers import Sites
 from rpmodels.errors import BuildError, InputError, NumericalError
 from rpmodels.families import Categorical, DiagonalGaussian, FullGaussian
-from rpmodels.priors import kalman, linear_dynamics
-from rpmodels.priors.kalman import by_halves, chained, in_order
+from rpmodels.linalg import block_tridiagonal
+from rpmodels.linalg.block_tridiagonal import by_halves, in_order
+from rpmodels.priors import linear_dynamics
+from rpmodels.priors.kalman import chained
 from rpmodels.priors.linear_dynamics import LinearDynamicsPrior
 
 DOUBLE = torch.float64
@@ -569,10 +571,10 @@ def test_short_trials_go_in_order(monkeypatch):
     used = []
     for name, function in (("in_order", in_order), ("by_halves", by_halves)):
         monkeypatch.setattr(
-            kalman, name, lambda chain, name=name, function=function: used.append(name) or function(chain)
+            block_tridiagonal, name, lambda chain, name=name, function=function: used.append(name) or function(chain)
         )
     prior = prior_of()
-    for length in (kalman.SHORT, kalman.SHORT + 1):
+    for length in (block_tridiagonal.SHORT, block_tridiagonal.SHORT + 1):
         prior.condition(random_potentials(1, length)[2], grid(1, length))
     assert used[0] == "in_order"
     assert set(used[1:]) == {"by_halves"}

@@ -9,7 +9,7 @@ from oracles.differences import central_difference
 from oracles.enumeration import Enumerated
 from registry import ATOMS, log_w, sites_of, tiny_data, tiny_model
 from rpmodels.errors import InputError
-from rpmodels.learning.train import RPMObjective
+from rpmodels.learning import RPMObjective
 from rpmodels.mixtures import Pooled
 from rpmodels.priors import MarkovChainPrior, chain
 from rpmodels.seeding import seeded
@@ -133,7 +133,8 @@ def test_samples_of_the_prior_have_its_transitions():
 def test_the_free_energy_is_the_log_partition(kind, atoms):
     """With exact potentials −KL + ⟨log f/F⟩ is log W, whatever terms it is put together from."""
     model, observations = tiny_model(CASES[kind](), tiny_data(n=4, sites=T), atoms=atoms)
-    inferred = next(iter(model.infer(observations, own=False)))
+    batch = observations.batch(np.arange(4), DOUBLE, torch.device("cpu"))
+    inferred = RPMObjective(model.pattern, observations).evaluate(batch)
     expected = inferred.posterior.log_partition - model.prior.parameter_kl() / 4
     torch.testing.assert_close(inferred.energy.total, expected, rtol=1e-10, atol=1e-10)
 
@@ -142,8 +143,8 @@ def test_the_free_energy_is_the_log_partition(kind, atoms):
 def test_training_has_the_gradient_of_the_free_energy(kind):
     model, observations = tiny_model(CASES[kind](), tiny_data(n=4, sites=T), atoms="pooled")
     batch = observations.batch(np.arange(4), DOUBLE, torch.device("cpu"))
-    weight = next(model.recognition.parameters())
-    goal = lambda: RPMObjective(model, 4.0)(batch)["free_energy"]  # noqa: E731
+    weight = next(model.pattern.recognition.parameters())
+    goal = lambda: RPMObjective(model.pattern, observations)(batch)["free_energy"]  # noqa: E731
     (gradient,) = torch.autograd.grad(goal(), weight)
     expected = central_difference(goal, weight, (0, 1), 1e-6)
     assert float(gradient[0, 1]) == pytest.approx(expected, rel=1e-5, abs=1e-8)
@@ -153,10 +154,10 @@ def test_unequal_lengths_and_order_change_nothing():
     data = tiny_data(n=5, sites=T)
     lists = {name: [v[:t] for v, t in zip(values, (5, 4, 2, 3, 5), strict=True)] for name, values in data.items()}
     model, observations = tiny_model(CASES["fixed"](), lists, atoms="pooled")
-    whole = log_w(model, observations, own=True)
+    whole = log_w(model, observations, in_training=False)
     for n in range(5):
         alone = rp.read({name: [v[n]] for name, v in lists.items()}, series=True, known=model.specs)
-        torch.testing.assert_close(log_w(model, alone, own=True)[0], whole[n], rtol=0, atol=1e-10)
+        torch.testing.assert_close(log_w(model, alone, in_training=False)[0], whole[n], rtol=0, atol=1e-10)
 
 
 def test_lookup_tables_reach_the_maximum_of_baum_welch():
@@ -184,7 +185,7 @@ def test_lookup_tables_reach_the_maximum_of_baum_welch():
     model = rp.RPM(MarkovChainPrior.learned(2), networks, atoms=Pooled(), dtype=DOUBLE)
     model.prepare(observations)
     batch = observations.batch(np.arange(12), DOUBLE, torch.device("cpu"))
-    objective = RPMObjective(model, 12.0)
+    objective = RPMObjective(model, observations)
     optimiser = torch.optim.LBFGS(model.recognition.parameters(), max_iter=5, line_search_fn="strong_wolfe")
 
     def closure():

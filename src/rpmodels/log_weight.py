@@ -5,7 +5,6 @@ log W = log ∫ p(Z) ∏_jt f_j/F_j dZ. The free energy is a bound of it; these 
 
 import math
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import torch
@@ -14,11 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rpmodels import checks, errors
-from rpmodels.families import Continuous, Family
+from rpmodels.families import Family, Reparametrised
 from rpmodels.fitted import FittedRPM, Inferred
 from rpmodels.mixtures import AtomMixture
 from rpmodels.mixtures.quadrature import GaussHermite, hermite
 from rpmodels.observations import Observations
+from rpmodels.priors import HasLogDensity
 
 
 @dataclass(frozen=True)
@@ -47,21 +47,23 @@ def importance(model: FittedRPM, observations: Observations, draws: int, generat
 
 @torch.no_grad()
 def by_quadrature(model: FittedRPM, observations: Observations, nodes: int) -> LogWeight:
-    """Gauss–Hermite around q, for one site per observation and at most three latents."""
-    family = model.prior.family
+    """Gauss–Hermite around q, for one site per observation, at most three latents and priors with a density."""
+    prior, family = model.prior, model.prior.family
     GaussHermite(nodes).check(family)
+    assert isinstance(family, Reparametrised)
+    if not isinstance(prior, HasLogDensity):
+        raise errors.needs_log_density(type(prior).__name__)
     if observations.n_sites != 1:
         raise errors.one_site_only(observations.n_sites)
     logs = []
     for each in model.posterior(observations):
         eta = each.posterior.eta
-        points, weights = hermite(nodes, cast(Continuous, family).latents, eta)
-        z = cast(Continuous, family).reparametrise(eta[:, :, None], points.expand(*eta.shape[:2], -1, -1))
+        points, weights = hermite(nodes, family.noise_size(), eta)
+        z = family.reparametrise(eta[:, :, None], points.expand(*eta.shape[:2], -1, -1))
         log_q = family.log_density(eta[:, :, None], family.statistic(z))
-        nothing = model.prior.condition(torch.zeros_like(eta), each.batch.sites).eta
-        log_p = family.log_density(nothing[:, :, None], family.statistic(z))
-        terms = log_p - log_q + _log_ratios(each, family, z)
-        logs.append(torch.logsumexp(terms[:, 0] + weights.log(), -1))
+        log_p = prior.log_density(z.movedim(2, 0), each.batch.sites).mT
+        terms = log_p - (log_q - _log_ratios(each, family, z))[:, 0]
+        logs.append(torch.logsumexp(terms + weights.log(), -1))
     values = torch.cat(logs).double().cpu().numpy()
     return LogWeight(values, np.zeros_like(values), np.full_like(values, np.inf))
 

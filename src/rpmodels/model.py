@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rpmodels import checks, errors
 from rpmodels.carriers import AllLatents, Batch, Factor, Factors, Sites, Targets
-from rpmodels.families import Continuous, Family
+from rpmodels.families import Family, HasDomain, HasTargets
 from rpmodels.inference import EStep, ExactEStep
 from rpmodels.mixtures import (
     AtomMixture,
@@ -75,7 +75,7 @@ class RPM(nn.Module):
         self.names = tuple(factors)
         self.prior = prior
         self.e_step = e_step or ExactEStep()
-        self.expected_log_mixture = expected_log_mixture or Exact()
+        self.expected_log_mixture: ExpectedLogMixture = expected_log_mixture or Exact()
         self.atoms = atoms or PerSite()
         self.marginal = marginal or Empirical()
         chosen = head or RelativeHead()
@@ -203,7 +203,7 @@ class RPM(nn.Module):
     def _blame(self, batch: Batch, factors: Factors) -> None:
         references = self.references(batch.sites)
         for name, recogniser in self.recognisers():
-            if isinstance(recogniser.family, Continuous):
+            if isinstance(recogniser.family, HasDomain):
                 bad = ~recogniser.family.valid(references[name] + factors[name].g) & factors[name].present
                 if bool(bad.any()):
                     n, t = (int(each) for each in bad.nonzero()[0])
@@ -221,8 +221,8 @@ def _view(family: Family, name: str, indices: Sequence[int] | None) -> tuple[Fam
     """The family of the latents that a factor targets, and the way to it."""
     if indices is None:
         return family, AllLatents()
-    if not isinstance(family, Continuous):
-        raise errors.needs_continuous("a factor that targets some of the latents", type(family).__name__)
+    if not isinstance(family, HasTargets):
+        raise errors.needs_targets("a factor that targets some of the latents", type(family).__name__)
     chosen = [checks.integer(f"targets of factor '{name}'", each, 0) for each in indices]
     if not chosen or len(set(chosen)) < len(chosen) or max(chosen) >= family.latents:
         expected = f"different latents from 0 to {family.latents - 1}"

@@ -52,7 +52,7 @@ def every_tuple(data):
 
 def probabilities(model):
     """p(k), f_j(k|x_n), F_j(k) of a discrete model, computed from its atoms and nothing else."""
-    atoms = [model.fitted.atoms(name) for name in model.names]
+    atoms = [model.atoms(name) for name in model.names]
     f = [torch.softmax(each.g[0] + each.reference, -1) for each in atoms]
     counts = [each.log_count[0].exp() for each in atoms]
     mixtures = [(c[:, None] * each).sum(0) / c.sum() for c, each in zip(counts, f, strict=True)]

@@ -5,6 +5,7 @@ Functions return an exception for the caller to raise, or a warning text.
 
 from rpmodels.errors.building import *
 from rpmodels.errors.commands import *
+from rpmodels.errors.evaluating import *
 from rpmodels.errors.files import *
 from rpmodels.errors.kinds import *
 from rpmodels.errors.observations import *

@@ -41,42 +41,83 @@ def too_few_states(got: int) -> InputError:
 
 
 def needs_finite_support(what: str, family: str) -> BuildError:
-    """Exact with a continuous latent."""
+    """Exact with a latent whose values cannot be summed over."""
     return BuildError(
-        f"{what[0].upper()}{what[1:]} sums over the values of the latent, and {family} has infinitely many. Choose an "
-        "E-step and an expected_log_mixture for continuous latents, or a prior over discrete ones."
+        f"{what[0].upper()}{what[1:]} sums over the values of the latent, and {family} has infinitely many, or does "
+        "not list them (FiniteSupport). Choose e_step=Amortised() and expected_log_mixture=InteriorBound(), which take "
+        "any latent, or a prior over discrete ones."
     )
 
 
-def needs_continuous(what: str, family: str) -> BuildError:
-    """A continuous approximation with a discrete latent."""
+def needs_gaussian(what: str, family: str) -> BuildError:
+    """Mean and spread are wanted and not there."""
     return BuildError(
-        f"{what[0].upper()}{what[1:]} is for continuous latents, and {family} is not one. For discrete latents choose "
-        "expected_log_mixture=Exact()."
+        f"{what[0].upper()}{what[1:]} goes through the mean and spread of Gaussian latents, and {family} has none "
+        "(Gaussian). Choose DiagonalGaussian or FullGaussian, or parts that take any latent: e_step=Amortised(), "
+        "expected_log_mixture=InteriorBound() (ExactEStep() and Exact() for discrete ones)."
+    )
+
+
+def not_gaussian(prior: str, family: str) -> BuildError:
+    """A prior of Gaussian latents over others."""
+    return BuildError(
+        f"{prior} is a prior of Gaussian latents, and {family} is another family: expected DiagonalGaussian or "
+        "FullGaussian. Choose one of these, or another prior."
+    )
+
+
+def needs_domain(what: str, family: str) -> BuildError:
+    """Which natural parameters are valid is not known."""
+    return BuildError(
+        f"{what[0].upper()}{what[1:]} moves among the valid natural parameters, and {family} does not say which are "
+        "(HasDomain). Choose parts that take any latent: e_step=Amortised(), expected_log_mixture=InteriorBound() "
+        "(ExactEStep() and Exact() for discrete ones)."
+    )
+
+
+def needs_targets(what: str, family: str) -> BuildError:
+    """Latents that cannot be taken apart."""
+    return BuildError(
+        f"{what[0].upper()}{what[1:]} needs a family whose latents can be told apart, and {family} does not do that "
+        "(HasTargets). Leave `targets` out, or choose DiagonalGaussian or FullGaussian."
     )
 
 
 def needs_statistic_covariance(what: str, family: str) -> BuildError:
     """V_q is wanted and not there."""
     return BuildError(
-        f"{what[0].upper()}{what[1:]} needs the covariance of the family's statistic, and {family} does not have it. "
-        "Choose another expected_log_mixture."
+        f"{what[0].upper()}{what[1:]} needs the covariance of the family's statistic, and {family} does not have it "
+        "(HasStatisticCovariance). Choose expected_log_mixture=InteriorBound(), which takes any latent."
     )
 
 
 def needs_reparametrisation(what: str, family: str) -> BuildError:
     """Draws that can be differentiated are wanted."""
     return BuildError(
-        f"{what} needs draws that are differentiable in the natural parameters, and {family} has none. Choose another "
-        "expected_log_mixture."
+        f"{what[0].upper()}{what[1:]} needs draws that are differentiable in the natural parameters, and {family} has "
+        "none (Reparametrised). Choose expected_log_mixture=InteriorBound(), which takes any latent."
     )
 
 
-def too_many_latents(what: str, most: int, got: int) -> BuildError:
+def needs_samples(family: str) -> BuildError:
+    """Draws are wanted and not there."""
+    return BuildError(
+        f"A draw from the posterior needs draws from the latent's family, and {family} has none (Samplable)."
+    )
+
+
+def needs_log_density(prior: str) -> BuildError:
+    """p(Z) is wanted as a number."""
+    return BuildError(
+        f"log W by quadrature needs the density p(Z) of the prior, and {prior} does not compute it (HasLogDensity). "
+        "Use method='importance'."
+    )
+
+
+def too_many_dimensions(what: str, most: int, of: str, got: int) -> BuildError:
     """A grid in too many dimensions."""
     return BuildError(
-        f"{what} takes at most {most} latent dimension(s) per factor, got {got}. Choose 'interior', 'second_order' or "
-        "'monte_carlo'."
+        f"{what} takes at most {most} {of}, got {got}. Choose 'interior', 'second_order' or 'monte_carlo'."
     )
 
 
@@ -100,7 +141,8 @@ def absolute_factors(what: str) -> BuildError:
     """What an absolute factor adds to the prior may be negative."""
     return BuildError(
         f"{what[0].upper()}{what[1:]} adds what every factor knows beyond the prior, and absolute factors may know "
-        "less than it. Choose recognition.head='relative', or inference.e_step='natural_gradient' or 'free'."
+        "less than it. Choose recognition.head='relative', or for Gaussian latents "
+        "inference.e_step='natural_gradient' or 'free'."
     )
 
 

@@ -39,18 +39,19 @@ def at_the_ceiling(score: float, ceiling: float) -> RPModelsWarning:
     )
 
 
-def learnt_nothing(score: float) -> RPModelsWarning:
+def learnt_nothing(free_energy: float) -> RPModelsWarning:
     """Warning: collapsed."""
     return RPModelsWarning(
-        f"The fit found no dependence between the factors (score {score:.4f} nats above independence). Check that rows "
-        "of different factors belong together; try more starts (n_init) or another learning_rate."
+        f"The fit found no dependence between the factors (free energy {free_energy:.4f} nats above independence at "
+        "its end). Check that rows of different factors belong together; try more starts (n_init) or another "
+        "learning_rate."
     )
 
 
-def trying_again(score: float, attempt: int, of: int) -> RPModelsWarning:
+def trying_again(free_energy: float, attempt: int, of: int) -> RPModelsWarning:
     """Warning: collapsed, and starting over."""
     return RPModelsWarning(
-        f"The fit collapsed (score {score:.4f} nats above independence): trying again from other starts "
+        f"The fit collapsed (free energy {free_energy:.4f} nats above independence): trying again from other starts "
         f"({attempt} of at most {of})."
     )
 

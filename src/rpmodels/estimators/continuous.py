@@ -18,11 +18,12 @@ from rpmodels.estimators import choices, tables
 from rpmodels.estimators.arguments import GroupOf, argument
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.common import WithFactors
+from rpmodels.estimators.description import Latents
 from rpmodels.estimators.groups import Inference
 from rpmodels.estimators.layout import Layout, joined
 from rpmodels.estimators.marginals import variances
 from rpmodels.estimators.scikit import TransformerMixin
-from rpmodels.families import Continuous, Family
+from rpmodels.families import Family, Gaussian
 from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
 from rpmodels.inference import EStep
@@ -148,6 +149,11 @@ class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, ABC):
         """New data, checked against what the model was fitted to."""
         return self._read(X, known=self._fitted().specs, **options)
 
+    def latents(self, X: Any, **options: Any) -> Latents:
+        """Means and variances (…, K), and when they are; `options` as in `posterior`."""
+        found = self.posterior(X, **options)
+        return Latents(found.mean, spread=found.variance, times=found.times)
+
     def transform(self, X: Any, **options: Any) -> Any:
         """Posterior means of the latents, from whatever factors are present, in the form of X."""
         observations, layout = self._new(X, **options)
@@ -194,7 +200,7 @@ class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, ABC):
         model = self._fitted()
         name = str(factor)
         observations, layout = self._new({name: x}, **options)
-        family = cast(Continuous, model.recogniser(name).family)
+        family = cast(Gaussian, model.recogniser(name).family)
         means, covariances = [], []
         for eta in model.recognise(observations, name):
             means.append(family.moments(eta)[0])
@@ -218,10 +224,10 @@ class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, ABC):
     def _quadrature(self, exact: bool) -> ExpectedLogMixture | None:
         if not exact:
             return None
-        families = [cast(Continuous, each.family) for _, each in self._fitted().pattern.recognisers()]
+        families = [cast(Gaussian, each.family) for _, each in self._fitted().pattern.recognisers()]
         chosen = quadrature(max(family.latents for family in families))
         for family in families:
-            chosen.check(cast(Family, family))
+            chosen.check(family)
         return chosen
 
     def log_weight(
@@ -248,5 +254,5 @@ def _with_constant_precision(
 
 @torch.no_grad()
 def _moments(model: FittedRPM, eta: Float[Tensor, "N T D"]) -> tuple[Float[Tensor, "N T K"], Float[Tensor, "N T K K"]]:
-    family = cast(Continuous, model.prior.family)
+    family = cast(Gaussian, model.prior.family)
     return family.moments(eta)[0], family.covariance(eta)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rpmodels import errors
 from rpmodels.checks import Array, Instance, Integer, Nothing, Number, Rule, Word
-from rpmodels.families import Continuous, Family
+from rpmodels.families import Family, Gaussian
 from rpmodels.observations import Observations
 from rpmodels.priors import GaussianProcessPrior
 
@@ -47,7 +47,7 @@ def gaussian_process(
     length_scale: float | str,
 ) -> GaussianProcessPrior:
     """The prior of RP-GPFA: the library's kernels run on a clock whose unit is one inducing spacing."""
-    assert isinstance(family, Continuous)
+    assert isinstance(family, Gaussian)
     for name, value in zip(RULES, (kernel, n_inducing, inducing, mean, length_scale), strict=True):
         RULES[name].check(name, value)
     times = np.unique(observations.times[observations.exists])

@@ -6,12 +6,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from rpmodels.estimators import RPMEstimator
+from rpmodels.estimators import RPMEstimator, plain_data
 from rpmodels.estimators.base import AT_CEILING, LEARNT_NOTHING
-from rpmodels.families import Continuous, FiniteSupport
+from rpmodels.families import FiniteSupport, Gaussian
 from rpmodels.fitted import FittedRPM, Inferred
 from rpmodels.free_energy import Score
-from rpmodels.mixtures.mixture import log_probabilities
 from rpmodels.observations import Observations
 
 DEAD = 0.95
@@ -59,6 +58,7 @@ def diagnose(model: RPMEstimator, X: Any, **options: Any) -> Diagnosis:
         options: as in `score` (times, presence)
 
     """
+    X, options = plain_data(model, X, options)
     observations = model.read(X, **options)
     rpm = model.model_
     batches = list(rpm.posterior(observations))
@@ -92,7 +92,7 @@ def _of_scaling(rpm: FittedRPM) -> list[Finding]:
 def _of_latents(rpm: FittedRPM, batches: list[Inferred]) -> list[Finding]:
     """Latents that nothing informs, and latents far outside the prior."""
     family = rpm.prior.family
-    if not isinstance(family, Continuous):
+    if not isinstance(family, Gaussian):
         return []
     with torch.no_grad():
         rows = [_moments(rpm, family, each) for each in batches]
@@ -118,7 +118,7 @@ def _of_latents(rpm: FittedRPM, batches: list[Inferred]) -> list[Finding]:
     return found
 
 
-def _moments(rpm: FittedRPM, family: Continuous, each: Inferred) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _moments(rpm: FittedRPM, family: Gaussian, each: Inferred) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Means and variances a posteriori and a priori, one row for every site that exists."""
     exists = each.batch.sites.exists
     before = _mean_and_variance(family, rpm.prior.reference(each.batch.sites, rpm.pattern.atoms.shared))
@@ -128,7 +128,7 @@ def _moments(rpm: FittedRPM, family: Continuous, each: Inferred) -> tuple[Tensor
     return rows[0], rows[1], rows[2], rows[3]
 
 
-def _mean_and_variance(family: Continuous, eta: Tensor) -> tuple[Tensor, Tensor]:
+def _mean_and_variance(family: Gaussian, eta: Tensor) -> tuple[Tensor, Tensor]:
     """Of every latent by itself."""
     return family.moments(eta)[0], family.covariance(eta).diagonal(dim1=-2, dim2=-1)
 
@@ -137,9 +137,8 @@ def _of_states(rpm: FittedRPM, batches: list[Inferred]) -> list[Finding]:
     family = rpm.prior.family
     if not isinstance(family, FiniteSupport):
         return []
-    shares = torch.cat(
-        [log_probabilities(rpm.prior.family, each.posterior.eta).exp().flatten(0, 1) for each in batches]
-    )
+    parts = [(family.log_probabilities(each.posterior.eta), each.batch.sites.exists) for each in batches]
+    shares = torch.cat([each[exists].exp() for each, exists in parts])
     rare = (shares.mean(0) < RARE / family.n_states).nonzero()[:, 0].tolist()
     return (
         [Finding("empty states", f"states {rare} are hardly used: {family.n_states} may be too many.")] if rare else []
@@ -167,7 +166,8 @@ def _of_factors(rpm: FittedRPM, batches: list[Inferred]) -> list[Finding]:
 
 def _of_mixtures(rpm: FittedRPM) -> list[Finding]:
     """F_j far from the prior: the model does not fit (in the model itself they are equal)."""
-    distances = {name: mixture_distance(rpm, name) for name in rpm.names}
+    known = [name for name in rpm.names if isinstance(rpm.recogniser(name).family, FiniteSupport | Gaussian)]
+    distances = {name: mixture_distance(rpm, name) for name in known}
     return [
         Finding("misfit", f"F of factor '{name}' is {far:.2f} nats from the prior (see plots.mixture_against_prior).")
         for name, far in distances.items()
@@ -184,8 +184,8 @@ def mixture_distance(rpm: FittedRPM, name: str) -> float:
         share = (weights * family.log_probabilities(eta).exp()).sum(1)
         goal = family.log_probabilities(atoms.reference)
         return float((share * (share.clamp_min(1e-30).log() - goal)).sum(-1).mean())
-    mean, variance = _mean_and_variance(cast(Continuous, family), eta)
-    centre, prior = _mean_and_variance(cast(Continuous, family), atoms.reference)
+    mean, variance = _mean_and_variance(cast(Gaussian, family), eta)
+    centre, prior = _mean_and_variance(cast(Gaussian, family), atoms.reference)
     first = (weights * mean).sum(1)
     ratio = ((weights * (variance + mean.square())).sum(1) - first.square()).clamp_min(1e-12) / prior
     return float(0.5 * (ratio + (first - centre).square() / prior - 1.0 - ratio.log()).sum(-1).mean())

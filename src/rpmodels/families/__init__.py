@@ -2,10 +2,12 @@
 
 from rpmodels.families.categorical import Categorical
 from rpmodels.families.family import (
-    Continuous,
     Family,
     FiniteSupport,
+    Gaussian,
+    HasDomain,
     HasStatisticCovariance,
+    HasTargets,
     InPlacePairs,
     Reparametrised,
     Samplable,
@@ -15,12 +17,14 @@ from rpmodels.families.gaussian import DiagonalGaussian
 
 __all__ = [
     "Categorical",
-    "Continuous",
     "DiagonalGaussian",
     "Family",
     "FiniteSupport",
     "FullGaussian",
+    "Gaussian",
+    "HasDomain",
     "HasStatisticCovariance",
+    "HasTargets",
     "InPlacePairs",
     "Reparametrised",
     "Samplable",

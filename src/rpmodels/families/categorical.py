@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from rpmodels.families.family import Family, FiniteSupport, HasStatisticCovariance, Samplable
+from rpmodels.families.family import FiniteSupport, HasStatisticCovariance, Samplable
 
 
 @dataclass(frozen=True)
-class Categorical(Family, FiniteSupport, Samplable, HasStatisticCovariance):
+class Categorical(FiniteSupport, Samplable, HasStatisticCovariance):
     """K states. The parametrisation is not minimal: adding a constant to η changes nothing but Φ."""
 
     states: int

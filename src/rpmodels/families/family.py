@@ -1,7 +1,7 @@
 """The contract of an exponential family, p(z) = exp(η·t(z) − Φ(η)), with η flat in the last axis.
 
-Small separate contracts say what else a family can do; an approximation or E-step names the ability it
-needs, and the model refuses a family without it when it is built.
+Abilities are families that can more, each named by what uses it. An approximation, an E-step or a prior names the
+ability it needs, and a family without it is refused, by that name, when the model is built.
 """
 
 from abc import ABC, abstractmethod
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from rpmodels.carriers import Targets
 
@@ -76,7 +77,7 @@ class Family(ABC):
         return self.cross_entropy(eta, eta)
 
 
-class Samplable(ABC):
+class Samplable(Family):
     """Draws of z."""
 
     @abstractmethod
@@ -102,7 +103,7 @@ class Reparametrised(Samplable):
         return self.reparametrise(eta, torch.randn(shape, generator=generator, **options))
 
 
-class InPlacePairs(ABC):
+class InPlacePairs(Family):
     """Computes Φ(a + g_m) of all pairs of sites and atoms in buffers that are handed to it.
 
     a is [n, T, D], g [S, A, D] with S = T or 1; buffers are [n, T, A].
@@ -134,7 +135,7 @@ class InPlacePairs(ABC):
         """by_a += Σ_m share μ(a + g_m), and by_g += the same summed over sites that have the atom."""
 
 
-class HasStatisticCovariance(ABC):
+class HasStatisticCovariance(Family):
     """Knows V_q, the covariance of t(z), through its root: (A6–A8) without building the matrix."""
 
     @abstractmethod
@@ -146,10 +147,30 @@ class HasStatisticCovariance(ABC):
         """Linearly independent potentials that span all potentials: coordinates in which V_q is not singular."""
 
 
-class Continuous(Reparametrised):
-    """z in ℝᴷ with every moment there is: what continuous priors and iterated E-steps ask of a family."""
+class HasDomain(Family):
+    """Knows which natural parameters are valid: for what searches among them, or learns them by gradient."""
+
+    @abstractmethod
+    def valid(self, eta: Float[Tensor, "*b D"]) -> Bool[Tensor, "*b"]:
+        """Where η is a natural parameter at all."""
+
+    @abstractmethod
+    def to_raw(self, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b R"]:
+        """The inverse of `to_valid`."""
+
+
+class HasTargets(Family):
+    """Several latents, of which a factor may speak of some."""
 
     latents: int
+
+    @abstractmethod
+    def targets(self, indices: Sequence[int]) -> tuple[Family, Targets]:
+        """The family of some of the latents, and the way between it and this one."""
+
+
+class Gaussian(Reparametrised, HasDomain, HasTargets):
+    """z in ℝᴷ, normal: for priors of Gaussian latents, and for all that goes through mean and spread."""
 
     @property
     @abstractmethod
@@ -182,20 +203,8 @@ class Continuous(Reparametrised):
     ) -> Float[Tensor, "*b D"]:
         """∂E/∂μ from ∂E/∂mean and ∂E/∂spread."""
 
-    @abstractmethod
-    def to_raw(self, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b R"]:
-        """The inverse of `to_valid`."""
 
-    @abstractmethod
-    def valid(self, eta: Float[Tensor, "*b D"]) -> Bool[Tensor, "*b"]:
-        """Where η is a natural parameter at all."""
-
-    @abstractmethod
-    def targets(self, indices: Sequence[int]) -> tuple[Family, Targets]:
-        """The family of some of the latents, and the way between it and this one."""
-
-
-class FiniteSupport(ABC):
+class FiniteSupport(Family):
     """z takes finitely many values, and the statistic can express every function on them."""
 
     @property
@@ -214,3 +223,8 @@ class FiniteSupport(ABC):
     @abstractmethod
     def potential(self, values: Float[Tensor, "*b K"]) -> Float[Tensor, "*b D"]:
         """The g with g·t(z = k) = values[k]."""
+
+
+F = TypeVar("F", bound=Family, default=Family)
+F_co = TypeVar("F_co", bound=Family, covariant=True, default=Family)
+"""Of what has a family: a `Mixture` or `Prior` without a name in brackets is one of any family."""

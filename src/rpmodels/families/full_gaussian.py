@@ -13,7 +13,7 @@ from torch.nn.functional import softplus
 
 from rpmodels import linalg
 from rpmodels.carriers import Targets
-from rpmodels.families.family import Continuous, Family, HasStatisticCovariance
+from rpmodels.families.family import Family, Gaussian, HasStatisticCovariance
 from rpmodels.families.gaussian import BROADEST_PRECISION, SQRT2, added_log_normaliser, inverse_softplus
 
 UNROLLED = 4
@@ -21,7 +21,7 @@ UNROLLED = 4
 
 
 @dataclass(frozen=True)
-class FullGaussian(Family, Continuous, HasStatisticCovariance):
+class FullGaussian(Gaussian, HasStatisticCovariance):
     """A K-dimensional normal with any precision."""
 
     latents: int

@@ -16,7 +16,7 @@ from torch.nn.functional import softplus
 
 from rpmodels import linalg
 from rpmodels.carriers import Targets
-from rpmodels.families.family import Continuous, Family, HasStatisticCovariance, InPlacePairs
+from rpmodels.families.family import Family, Gaussian, HasStatisticCovariance, InPlacePairs
 
 SQRT2 = math.sqrt(2.0)
 BROADEST_PRECISION = 1e-3
@@ -24,7 +24,7 @@ BROADEST_PRECISION = 1e-3
 
 
 @dataclass(frozen=True)
-class DiagonalGaussian(Family, Continuous, HasStatisticCovariance, InPlacePairs):
+class DiagonalGaussian(Gaussian, HasStatisticCovariance, InPlacePairs):
     """K independent normals."""
 
     latents: int

@@ -14,7 +14,7 @@ from torch.nn.functional import softplus
 
 from rpmodels import errors, linalg
 from rpmodels.carriers import Sites
-from rpmodels.families import Continuous
+from rpmodels.families import Gaussian, HasDomain
 from rpmodels.families.gaussian import inverse_softplus
 from rpmodels.inference.e_step import EStep
 from rpmodels.inference.natural_gradient import NaturalGradient
@@ -30,9 +30,12 @@ class FreePotentials(EStep):
     """A potential per trial and site, started at what the untrained factors say."""
 
     def check(self, prior: Prior, mixture: Mixture, relative: bool) -> None:
-        """Continuous latents."""
-        if not isinstance(prior.family, Continuous):
-            raise errors.needs_continuous("free potentials", type(prior.family).__name__)
+        """Where potentials start must be a valid parameter; and what the E-step of new data needs."""
+        if not isinstance(prior.family, HasDomain):
+            raise errors.needs_domain("the E-step of free potentials", type(prior.family).__name__)
+        if not isinstance(prior.family, Gaussian):
+            what = "the E-step of free potentials, which is one of natural gradients on new data,"
+            raise errors.needs_gaussian(what, type(prior.family).__name__)
 
     def initial_parameters(
         self, prior: Prior, sites: Sites, potentials: Callable[[], Float[Tensor, "N T D"]]
@@ -40,7 +43,7 @@ class FreePotentials(EStep):
         """Raw numbers of the potentials."""
         start = potentials()
         broadest = prior.family.broadest().to(start)  # a site where nothing is known still needs a finite raw number
-        return {"potentials": cast(Continuous, prior.family).to_raw(start + broadest)}
+        return {"potentials": cast(HasDomain, prior.family).to_raw(start + broadest)}
 
     def for_new_data(self) -> EStep:
         """The optimum that the parameters of new data would be trained to."""

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rpmodels import checks, errors
 from rpmodels.carriers import Factor, LocalParameters, Sites
-from rpmodels.families import Continuous
+from rpmodels.families import Gaussian
 from rpmodels.free_energy import free_energy
 from rpmodels.inference.e_step import EStep, summed_potentials
 from rpmodels.mixtures import ExpectedLogMixture, Mixture
@@ -43,9 +43,9 @@ class NaturalGradient(EStep):
         self.tol = checks.number("tol", tol, least=0.0)
 
     def check(self, prior: Prior, mixture: Mixture, relative: bool) -> None:
-        """Continuous latents."""
-        if not isinstance(prior.family, Continuous):
-            raise errors.needs_continuous("the natural-gradient E-step", type(prior.family).__name__)
+        """Gaussian latents: the slope by μ goes through mean and spread."""
+        if not isinstance(prior.family, Gaussian):
+            raise errors.needs_gaussian("the natural-gradient E-step", type(prior.family).__name__)
 
     def __call__(self, step: Step, approximation: ExpectedLogMixture) -> Posterior:
         """The prior conditioned on λ. In training θ is reached through the amortised part of λ as well."""
@@ -120,7 +120,7 @@ class _Problem:
 
     def _slope(self, posterior: Posterior, factor: Factor, mixture: Mixture) -> Float[Tensor, "N T d"]:
         """∂⟨log F_j/r⟩/∂μ_q, through mean and spread."""
-        family = cast(Continuous, mixture.family)
+        family = cast(Gaussian, mixture.family)
         eta = factor.targets.natural(posterior.eta)
         mean, spread = (each.detach().requires_grad_() for each in family.moments(eta))
         with torch.enable_grad():

@@ -53,8 +53,8 @@ def _sampled(fitted: FittedRPM, observations: Observations, pairs: int | None) -
     work = fitted.pattern.expected_log_mixture.numbers_per_pair * atoms * int(observations.exists.sum())
     if pairs is None or work <= pairs:
         return None
-    usable = observations.usable()
-    count = max(FEWEST, int(len(usable) * pairs / work))
-    if count >= len(usable):
+    counted = np.flatnonzero(observations.weights > 0)
+    count = max(FEWEST, int(len(counted) * pairs / work))
+    if count >= len(counted):
         return None
-    return np.sort(np.random.default_rng(SEED).choice(usable, count, replace=False))
+    return np.sort(np.random.default_rng(SEED).choice(counted, count, replace=False))

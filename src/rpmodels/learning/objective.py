@@ -1,6 +1,7 @@
 """The step of an RPM: E-step, free energy, and the closed-form part of the M-step."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache, partial
 
 import torch
@@ -9,15 +10,21 @@ from torch import Tensor
 
 from rpmodels import errors
 from rpmodels.carriers import Batch, Factor, Factors, LocalParameters, LocalTable, Sites
-from rpmodels.fitted import FittedRPM
-from rpmodels.free_energy import free_energy
+from rpmodels.fitted import FittedRPM, Inferred
+from rpmodels.free_energy import FreeEnergy, free_energy
 from rpmodels.inference import summed_potentials
 from rpmodels.learning.loop import Objective
 from rpmodels.mixtures import AtomMixture, Empirical, ExtraAtoms, Mixture, NoExtraAtoms, joined_atoms, of_all_processes
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
-from rpmodels.priors import Posterior
 from rpmodels.step import Step
+
+
+@dataclass(frozen=True)
+class Evaluated(Inferred):
+    """A batch with its posterior and its free energy."""
+
+    energy: FreeEnergy
 
 
 class RPMObjective(Objective[RPM]):
@@ -44,10 +51,15 @@ class RPMObjective(Objective[RPM]):
         sizes = {name: recogniser.family.natural_size for name, recogniser in model.recognisers()}
         bank = self.extra.bank(sizes, len(observations), observations.n_sites)
         self.bank = None if bank is None else bank.to(model.device, model.dtype)
-        self._last: tuple[Batch, Posterior] | None = None
+        self._last: Evaluated | None = None
 
     def forward(self, batch: Batch) -> Mapping[str, Tensor]:
         """Named terms of F, weighted means over the batch (in several processes, this one's part of them)."""
+        self._last = self.evaluate(batch)
+        return self._last.energy.means(batch.weights, batch.total_weight)
+
+    def evaluate(self, batch: Batch) -> "Evaluated":
+        """Recognition, E-step and free energy of every observation of the batch."""
         model = self.model
         # New data have no parameters of their own, so held-out batches are inferred as new data are.
         e_step = model.e_step if self.training else model.e_step.for_new_data()
@@ -64,21 +76,20 @@ class RPMObjective(Objective[RPM]):
             if self.group.size > 1:
                 raise errors.failed_together(self.group.rank, failure) from failure
             raise
-        self._last = batch, posterior
-        return energy.means(batch.weights, batch.total_weight)
+        return Evaluated(batch, step, posterior, energy)
 
     @torch.no_grad()
     def after_step(self) -> None:
         """prior.update from the posterior of this step."""
         if self._last is None:
             return
-        (batch, posterior), self._last = self._last, None
-        sums = self.model.prior.sums(posterior, batch.weights)
+        last, self._last = self._last, None
+        sums = self.model.prior.sums(last.posterior, last.batch.weights)
         if sums and self.group.size > 1:
             flat = self.group.summed(torch.cat([each.reshape(-1) for each in sums.values()]))
             parts = torch.split(flat, [each.numel() for each in sums.values()])
             sums = {name: part.reshape(sums[name].shape) for name, part in zip(sums, parts, strict=True)}
-        self.model.prior.update(sums, min(1.0, float(batch.total_weight) / self.n_observations))
+        self.model.prior.update(sums, min(1.0, float(last.batch.total_weight) / self.n_observations))
 
     def fitted(self, observations: Observations) -> FittedRPM:
         """F_j over all the data."""

@@ -1,6 +1,6 @@
 """The mixtures F_j and the ways to ⟨log F_j⟩. Add a file to add an approximation."""
 
-from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind
+from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind, OfAtoms
 from rpmodels.mixtures.atoms import AtomPolicy, PerSite, Pooled
 from rpmodels.mixtures.exact import Exact
 from rpmodels.mixtures.extra_atoms import (
@@ -38,6 +38,7 @@ __all__ = [
     "Mixture",
     "MonteCarlo",
     "NoExtraAtoms",
+    "OfAtoms",
     "OptimalInteriorBound",
     "PerSite",
     "Pooled",

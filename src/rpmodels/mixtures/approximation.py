@@ -3,13 +3,19 @@
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from typing import Any, Generic
 
 from jaxtyping import Float
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from rpmodels.carriers import NamedTensors
 from rpmodels.families import Family
+from rpmodels.families.family import F
 from rpmodels.mixtures.mixture import AtomMixture, Mixture
+
+M = TypeVar("M", bound=Mixture, default=Any)
+"""The form of F_j that an approximation reads; whoever makes the mixtures by `summarise` need not know it."""
 
 
 class Kind(enum.Enum):
@@ -20,7 +26,7 @@ class Kind(enum.Enum):
     ESTIMATE = "estimate"
 
 
-class ExpectedLogMixture(ABC):
+class ExpectedLogMixture(ABC, Generic[M]):
     """⟨log F_j/r⟩_q, r the member at the reference (the ratio, so that constants stay small)."""
 
     @property
@@ -38,7 +44,7 @@ class ExpectedLogMixture(ABC):
         """Refuse a family that lacks what is needed, when the model is built."""
 
     @abstractmethod
-    def summarise(self, atoms: AtomMixture) -> Mixture:
+    def summarise(self, atoms: AtomMixture[Any]) -> M:
         """The form of F_j that this approximation reads: the atoms themselves, or something smaller."""
 
     def initial_parameters(
@@ -52,5 +58,13 @@ class ExpectedLogMixture(ABC):
         return self
 
     @abstractmethod
-    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, local: NamedTensors) -> Float[Tensor, "N T"]:
+    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: M, local: NamedTensors) -> Float[Tensor, "N T"]:
         """⟨log F_j/r⟩ under the site marginals with natural parameters eta_q."""
+
+
+class OfAtoms(ExpectedLogMixture[AtomMixture[F]]):
+    """An approximation that reads the atoms themselves, of families with the ability in brackets."""
+
+    def summarise(self, atoms: AtomMixture[F]) -> AtomMixture[F]:
+        """The atoms themselves."""
+        return atoms

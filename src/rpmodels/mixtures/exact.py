@@ -7,10 +7,10 @@ from rpmodels import errors
 from rpmodels.carriers import NamedTensors
 from rpmodels.families import Family, FiniteSupport
 from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind
-from rpmodels.mixtures.mixture import AtomMixture, Mixture, TableMixture, log_probabilities, tabulate
+from rpmodels.mixtures.mixture import AtomMixture, TableMixture, tabulate
 
 
-class Exact(ExpectedLogMixture):
+class Exact(ExpectedLogMixture[TableMixture]):
     """Σ_k q(k) log F_j(k)/r(k), for families of finite support."""
 
     @property
@@ -23,12 +23,13 @@ class Exact(ExpectedLogMixture):
         if not isinstance(family, FiniteSupport):
             raise errors.needs_finite_support("the exact ⟨log F⟩", type(family).__name__)
 
-    def summarise(self, atoms: AtomMixture) -> Mixture:
+    def summarise(self, atoms: AtomMixture[FiniteSupport]) -> TableMixture:
         """A table of K numbers."""
         return tabulate(atoms)
 
-    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, local: NamedTensors) -> Float[Tensor, "N T"]:
+    def __call__(
+        self, eta_q: Float[Tensor, "N T D"], mixture: TableMixture, local: NamedTensors
+    ) -> Float[Tensor, "N T"]:
         """Σ_k q(k) log F_j(k)/r(k)."""
-        assert isinstance(mixture, TableMixture)
-        probabilities = log_probabilities(mixture.family, eta_q).exp()
+        probabilities = mixture.family.log_probabilities(eta_q).exp()
         return (probabilities * mixture.log_ratio()).sum(-1)

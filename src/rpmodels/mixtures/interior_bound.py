@@ -10,7 +10,6 @@ and always a bound. It is convex in a. At a = η_q it is Jensen's inequality on 
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -18,15 +17,16 @@ from torch import Tensor
 
 from rpmodels import errors, linalg
 from rpmodels.carriers import NamedTensors
-from rpmodels.families import Continuous, Family, HasStatisticCovariance
-from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind
-from rpmodels.mixtures.mixture import AtomMixture, Mixture
+from rpmodels.families import Family, HasDomain, HasStatisticCovariance
+from rpmodels.families.family import F
+from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind, OfAtoms
+from rpmodels.mixtures.mixture import AtomMixture
 
 HALVINGS = 30
 """Of a Newton step that leaves the domain or raises the bound."""
 
 
-class _InteriorBound(ExpectedLogMixture):
+class _InteriorBound(OfAtoms[F]):
     """The bound, for a choice of a = η₀ − η̃."""
 
     @property
@@ -34,24 +34,16 @@ class _InteriorBound(ExpectedLogMixture):
         """An upper bound of ⟨log F⟩, so the free energy stays a lower bound."""
         return Kind.UPPER_BOUND
 
-    def check(self, family: Family) -> None:
-        """Continuous latents."""
-        if not isinstance(family, Continuous):
-            raise errors.needs_continuous("the interior bound", type(family).__name__)
-
-    def summarise(self, atoms: AtomMixture) -> Mixture:
-        """The atoms themselves."""
-        return atoms
-
     @abstractmethod
     def auxiliary(
-        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, local: NamedTensors
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[F], local: NamedTensors
     ) -> Float[Tensor, "N T D"]:
         """a = η₀ − η̃ at every site."""
 
-    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, local: NamedTensors) -> Float[Tensor, "N T"]:
+    def __call__(
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[F], local: NamedTensors
+    ) -> Float[Tensor, "N T"]:
         """The bound at the chosen a."""
-        assert isinstance(mixture, AtomMixture)
         a = self.auxiliary(eta_q, mixture, local)
         family = mixture.family
         value = mixture.log_mean_normaliser(a) - family.log_normaliser(eta_q)
@@ -60,8 +52,11 @@ class _InteriorBound(ExpectedLogMixture):
         return mixture.where_atoms(value)
 
 
-class InteriorBound(_InteriorBound):
+class InteriorBound(_InteriorBound[Family]):
     """η̃ = η₀ − η_q: no auxiliary parameters, tight as F_j → p. The default."""
+
+    def check(self, family: Family) -> None:
+        """Any family: Φ and μ are all it reads."""
 
     def auxiliary(
         self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, local: NamedTensors
@@ -70,12 +65,13 @@ class InteriorBound(_InteriorBound):
         return eta_q
 
 
-class _ChosenAuxiliary(_InteriorBound):
+class _ChosenAuxiliary(_InteriorBound[HasDomain]):
     """The bound at an a of its own, which atoms of no weight shall not constrain."""
 
-    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, local: NamedTensors) -> Float[Tensor, "N T"]:
+    def __call__(
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[HasDomain], local: NamedTensors
+    ) -> Float[Tensor, "N T"]:
         """The bound over atoms that count."""
-        assert isinstance(mixture, AtomMixture)
         return super().__call__(eta_q, mixture.filled(), local)
 
 
@@ -90,14 +86,15 @@ class OptimalInteriorBound(_ChosenAuxiliary):
         self.steps = steps
 
     def check(self, family: Family) -> None:
-        """Newton needs the covariance of the statistic."""
-        super().check(family)
+        """Newton's method must know where a is valid, and the covariance of the statistic."""
+        if not isinstance(family, HasDomain):
+            raise errors.needs_domain("the optimal interior bound", type(family).__name__)
         if not isinstance(family, HasStatisticCovariance):
             raise errors.needs_statistic_covariance("the optimal interior bound", type(family).__name__)
 
     @torch.no_grad()
     def auxiliary(
-        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, local: NamedTensors
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[HasDomain], local: NamedTensors
     ) -> Float[Tensor, "N T D"]:
         """a by Newton from a = η_q; constant for the gradient."""
         fixed = mixture.detached()
@@ -121,28 +118,39 @@ class OptimalInteriorBound(_ChosenAuxiliary):
 class FreeInteriorBound(_ChosenAuxiliary):
     """η̃ as parameters of every trial, factor and site, as in the paper; started at a = η_q."""
 
+    def check(self, family: Family) -> None:
+        """Where a is valid must be known; and what the bound of new data needs, which is the optimal one."""
+        if not isinstance(family, HasDomain):
+            raise errors.needs_domain("the free interior bound", type(family).__name__)
+        if not isinstance(family, HasStatisticCovariance):
+            what = "the free interior bound, which is the optimal one on new data,"
+            raise errors.needs_statistic_covariance(what, type(family).__name__)
+
     def initial_parameters(
         self, family: Family, eta_q: Callable[[], Float[Tensor, "N T D"]]
     ) -> Mapping[str, Float[Tensor, "N T R"]]:
         """Raw numbers of a."""
-        return {"auxiliary": cast(Continuous, family).to_raw(eta_q())}
+        assert isinstance(family, HasDomain)
+        return {"auxiliary": family.to_raw(eta_q())}
 
     def for_new_data(self) -> ExpectedLogMixture:
         """New data have no parameters of their own; the optimum is what these would be trained to."""
         return OptimalInteriorBound()
 
     def auxiliary(
-        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, local: NamedTensors
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[HasDomain], local: NamedTensors
     ) -> Float[Tensor, "N T D"]:
         """a from the parameters."""
         return mixture.family.to_valid(local["auxiliary"][:, : eta_q.shape[1]])
 
 
-def _objective(a: Float[Tensor, "N T D"], mu_q: Float[Tensor, "N T D"], mixture: AtomMixture) -> Float[Tensor, "N T"]:
+def _objective(
+    a: Float[Tensor, "N T D"], mu_q: Float[Tensor, "N T D"], mixture: AtomMixture[HasDomain]
+) -> Float[Tensor, "N T"]:
     """What of the bound depends on a; +∞ where a + g_m is not valid for some atom."""
-    family = cast(Continuous, mixture.family)
+    family = mixture.family
     valid = mixture.for_all(lambda g: family.valid(a[:, :, None] + g), a.numel())
-    inside = torch.where(valid[..., None], a, mixture.family.broadest().to(a))
+    inside = torch.where(valid[..., None], a, family.broadest().to(a))
     value = mixture.log_mean_normaliser(inside) - (inside * mu_q).sum(-1)
     return torch.where(valid, value, torch.full_like(value, torch.inf))
 
@@ -184,7 +192,7 @@ def _line_search(
     direction: Float[Tensor, "N T D"],
     promised: Float[Tensor, "N T"],
     mu_q: Float[Tensor, "N T D"],
-    mixture: AtomMixture,
+    mixture: AtomMixture[HasDomain],
 ) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N T"]]:
     """The longest of the steps 1, ½, ¼, … that lowers the bound, per site; none where that promises too little."""
     eps = torch.finfo(a.dtype).eps

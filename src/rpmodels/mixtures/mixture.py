@@ -11,13 +11,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Generic
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rpmodels.carriers import Factor
-from rpmodels.families import Family, FiniteSupport, InPlacePairs
+from rpmodels.families import FiniteSupport, InPlacePairs
+from rpmodels.families.family import F_co
 from rpmodels.mixtures import reduce
 from rpmodels.mixtures.fused import log_sum_normalisers
 
@@ -28,16 +30,16 @@ AveragedPairs = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
-class Mixture(ABC):
+class Mixture(ABC, Generic[F_co]):
     """Either of the two final kinds below."""
 
-    family: Family
+    family: F_co
     reference: Float[Tensor, "#S D"]
     shared: bool
     """Whether the one mixture there is (S = 1) serves every site, however many new data have."""
 
     @abstractmethod
-    def at_sites(self, sites: int, reference: Float[Tensor, "#T D"]) -> "Mixture":
+    def at_sites(self, sites: int, reference: Float[Tensor, "#T D"]) -> "Mixture[F_co]":
         """The same mixture for data of this many sites, with their reference: unseen sites have no atoms."""
 
     @property
@@ -55,12 +57,12 @@ class Mixture(ABC):
         return self.family.log_normaliser(self.reference)
 
     @abstractmethod
-    def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "Mixture":
+    def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "Mixture[F_co]":
         """The mixture of new observations: these atoms plus, at every site, the site's own."""
 
 
 @dataclass(frozen=True)
-class AtomMixture(Mixture):
+class AtomMixture(Mixture[F_co]):
     """Atoms kept one by one, for latents that are not finite."""
 
     g: Float[Tensor, "S A D"]
@@ -73,7 +75,7 @@ class AtomMixture(Mixture):
         shared = reduce.log_sum_exp(self.log_count)
         return shared if self.own is None else reduce.log_add_exp(shared, _own_log_count(self.own, shared))
 
-    def detached(self) -> "AtomMixture":
+    def detached(self) -> "AtomMixture[F_co]":
         """The same atoms, constant for the gradient."""
         own = None if self.own is None else replace(self.own, g=self.own.g.detach())
         return replace(self, reference=self.reference.detach(), g=self.g.detach(), own=own)
@@ -87,7 +89,7 @@ class AtomMixture(Mixture):
         """Whether there are sites without atoms."""
         return bool(torch.isneginf(self.log_total).any())
 
-    def filled(self) -> "AtomMixture":
+    def filled(self) -> "AtomMixture[F_co]":
         """The same mixture; atoms without weight, and own ones that are absent, become the heaviest of their site."""
         index = self.log_count.argmax(-1)[:, None, None].expand(-1, 1, self.g.shape[-1])
         heaviest = self.g.gather(1, index)
@@ -173,7 +175,7 @@ class AtomMixture(Mixture):
         empty = torch.isneginf(log_total)
         return torch.where(empty, torch.zeros_like(total), total - torch.nan_to_num(log_total, neginf=0.0))
 
-    def at_sites(self, sites: int, reference: Float[Tensor, "#T D"]) -> "AtomMixture":
+    def at_sites(self, sites: int, reference: Float[Tensor, "#T D"]) -> "AtomMixture[F_co]":
         """Cut, or continued without atoms."""
         if self.shared:
             return self
@@ -184,13 +186,13 @@ class AtomMixture(Mixture):
             log_count=_resized(self.log_count, sites, -torch.inf),
         )
 
-    def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "AtomMixture":
+    def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "AtomMixture[F_co]":
         """These atoms plus each site's own."""
         return replace(self.at_sites(own.g.shape[1], reference), own=own)
 
 
 @dataclass(frozen=True)
-class TableMixture(Mixture):
+class TableMixture(Mixture[FiniteSupport]):
     """K numbers per site, for latents of finite support: the atoms are summed once and forgotten."""
 
     log_mass: Float[Tensor, "S K"]
@@ -221,9 +223,9 @@ class TableMixture(Mixture):
     def log_ratio(self) -> Float[Tensor, "n s K"]:
         """log F_j(k)/r(k), r the reference; zero where a site has no atoms at all. Axes n, s broadcast."""
         mass = self.log_mass[None]
-        reference = log_probabilities(self.family, self.reference)
+        reference = self.family.log_probabilities(self.reference)
         if self.own is not None:
-            own = log_probabilities(self.family, self.reference + self.own.g)
+            own = self.family.log_probabilities(self.reference + self.own.g)
             count = _own_log_count(self.own, self.log_shared_total)
             mass = reduce.log_add_exp(mass, own + count[..., None])
         total = self.log_total if self.own is not None else self.log_total[None]
@@ -232,13 +234,13 @@ class TableMixture(Mixture):
         return torch.where(empty, torch.zeros_like(safe), safe - reference)
 
 
-def tabulate(mixture: AtomMixture) -> TableMixture:
+def tabulate(mixture: AtomMixture[FiniteSupport]) -> TableMixture:
     """Σ_m c_m f_j(k|x_m) for every state k, by the one reduction over atoms."""
     sites, atoms, _ = mixture.g.shape
 
     def pairs(block: slice) -> Tensor:  # [S, K, a]
         eta = mixture.reference[:, None] + mixture.g[:, block]
-        return (log_probabilities(mixture.family, eta) + mixture.log_count[:, block, None]).mT
+        return (mixture.family.log_probabilities(eta) + mixture.log_count[:, block, None]).mT
 
     states = mixture.reference.shape[-1]
     return TableMixture(
@@ -248,12 +250,6 @@ def tabulate(mixture: AtomMixture) -> TableMixture:
         log_mass=reduce.over_atoms(pairs, atoms, sites * states),
         log_shared_total=reduce.log_sum_exp(mixture.log_count),
     )
-
-
-def log_probabilities(family: Family, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b K"]:
-    """log p(k) under a family that the builder has checked to be of finite support."""
-    assert isinstance(family, FiniteSupport)
-    return family.log_probabilities(eta)
 
 
 def _own_log_count(own: Factor, like: Tensor) -> Float[Tensor, "N T"]:

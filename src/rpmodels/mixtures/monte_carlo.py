@@ -7,11 +7,11 @@ from torch import Tensor
 from rpmodels import checks, errors
 from rpmodels.carriers import NamedTensors
 from rpmodels.families import Family, Reparametrised
-from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind
-from rpmodels.mixtures.mixture import AtomMixture, Mixture
+from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind, OfAtoms
+from rpmodels.mixtures.mixture import AtomMixture
 
 
-class MonteCarlo(ExpectedLogMixture):
+class MonteCarlo(OfAtoms[Reparametrised]):
     """Unbiased, from `samples` draws per site.
 
     Args:
@@ -42,22 +42,18 @@ class MonteCarlo(ExpectedLogMixture):
         if not isinstance(family, Reparametrised):
             raise errors.needs_reparametrisation("Monte Carlo", type(family).__name__)
 
-    def summarise(self, atoms: AtomMixture) -> Mixture:
-        """The atoms themselves."""
-        return atoms
-
     def for_new_data(self) -> ExpectedLogMixture:
         """The same number of samples, with fixed noise."""
         return MonteCarlo(self.samples, fresh=False, seed=self.seed)
 
-    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, local: NamedTensors) -> Float[Tensor, "N T"]:
+    def __call__(
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[Reparametrised], local: NamedTensors
+    ) -> Float[Tensor, "N T"]:
         """The mean of log F/r over the draws."""
         return self.draws(eta_q, mixture).mean(-1)
 
-    def draws(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture) -> Float[Tensor, "N T Q"]:
+    def draws(self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[Reparametrised]) -> Float[Tensor, "N T Q"]:
         """log F/r at every draw."""
-        assert isinstance(mixture, AtomMixture)
-        assert isinstance(mixture.family, Reparametrised)
         noise = self._noise(eta_q, mixture.family.noise_size())
         z = mixture.family.reparametrise(eta_q[:, :, None], noise)
         return mixture.log_ratio(mixture.family.statistic(z))

@@ -8,7 +8,6 @@ K = 2, 3: Gauss–Hermite nodes around each posterior.
 
 import math
 import warnings
-from typing import cast
 
 import numpy as np
 import torch
@@ -17,9 +16,9 @@ from torch import Tensor
 
 from rpmodels import checks, errors
 from rpmodels.carriers import NamedTensors
-from rpmodels.families import Continuous, Family
-from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind
-from rpmodels.mixtures.mixture import AtomMixture, Mixture
+from rpmodels.families import Family, Gaussian, Reparametrised
+from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind, OfAtoms
+from rpmodels.mixtures.mixture import AtomMixture
 
 REACH = 6.5
 """How many of its sds around its mean a posterior sees of the grid."""
@@ -29,7 +28,7 @@ LOST = (math.inf, math.inf)
 """The place of a posterior that is not a number."""
 
 
-class GaussHermite(ExpectedLogMixture):
+class GaussHermite(OfAtoms[Reparametrised]):
     """Nodes around each posterior: nodesᴷ of them. The error grows with precision × variance."""
 
     largest = 3
@@ -48,26 +47,24 @@ class GaussHermite(ExpectedLogMixture):
         return self.nodes**2
 
     def check(self, family: Family) -> None:
-        """At most three latents."""
-        if not isinstance(family, Continuous):
-            raise errors.needs_continuous("quadrature", type(family).__name__)
-        if family.latents > self.largest:
-            raise errors.too_many_latents("Quadrature", self.largest, family.latents)
+        """It integrates over the noise behind a draw: at most three numbers, one for every latent of a Gaussian."""
+        if not isinstance(family, Reparametrised):
+            raise errors.needs_reparametrisation("Gauss–Hermite quadrature", type(family).__name__)
+        if family.noise_size() > self.largest:
+            of = "latent dimension(s) per factor (random numbers behind a draw, over which it integrates)"
+            raise errors.too_many_dimensions("Gauss–Hermite quadrature", self.largest, of, family.noise_size())
 
-    def summarise(self, atoms: AtomMixture) -> Mixture:
-        """The atoms themselves."""
-        return atoms
-
-    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, local: NamedTensors) -> Float[Tensor, "N T"]:
+    def __call__(
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[Reparametrised], local: NamedTensors
+    ) -> Float[Tensor, "N T"]:
         """Σ_q weight_q log F/r(z_q)."""
-        assert isinstance(mixture, AtomMixture)
-        family = cast(Continuous, mixture.family)
-        nodes, weights = hermite(self.nodes, family.latents, eta_q)
+        family = mixture.family
+        nodes, weights = hermite(self.nodes, family.noise_size(), eta_q)
         z = family.reparametrise(eta_q[:, :, None], nodes.expand(*eta_q.shape[:2], -1, -1))
-        return mixture.log_ratio(mixture.family.statistic(z)) @ weights
+        return mixture.log_ratio(family.statistic(z)) @ weights
 
 
-class SharedGrid(ExpectedLogMixture):
+class SharedGrid(OfAtoms[Gaussian]):
     """z-grids that trials share (K = 1): cost linear in trials and in atoms instead of their product."""
 
     def __init__(self, spacing: float = 0.7) -> None:
@@ -79,20 +76,17 @@ class SharedGrid(ExpectedLogMixture):
         return Kind.EXACT
 
     def check(self, family: Family) -> None:
-        """One latent."""
-        if not isinstance(family, Continuous):
-            raise errors.needs_continuous("quadrature", type(family).__name__)
+        """One Gaussian latent: grids are laid around its mean, as wide as its spread."""
+        if not isinstance(family, Gaussian):
+            raise errors.needs_gaussian("the shared grid", type(family).__name__)
         if family.latents > 1:
-            raise errors.too_many_latents("The shared grid", 1, family.latents)
+            raise errors.too_many_dimensions("The shared grid", 1, "latent dimension(s) per factor", family.latents)
 
-    def summarise(self, atoms: AtomMixture) -> Mixture:
-        """The atoms themselves."""
-        return atoms
-
-    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, local: NamedTensors) -> Float[Tensor, "N T"]:
+    def __call__(
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[Gaussian], local: NamedTensors
+    ) -> Float[Tensor, "N T"]:
         """Σ_g q(z_g) log F/r(z_g) / Σ_g q(z_g)."""
-        assert isinstance(mixture, AtomMixture)
-        family = cast(Continuous, mixture.family)
+        family = mixture.family
         m = family.moments(eta_q)[0][..., 0]
         v = family.covariance(eta_q)[..., 0, 0]
         level, cell = self._places(m.detach(), v.detach().sqrt(), _sharpest(mixture.detached()))
@@ -106,7 +100,7 @@ class SharedGrid(ExpectedLogMixture):
             variance = torch.where(here, v, v[here][0].detach())[..., None]
             squared = (z - mean).square() / variance
             weights = torch.softmax(torch.where(squared <= REACH**2, -0.5 * squared, -torch.inf), -1)
-            ratio = mixture.log_ratio(mixture.family.statistic(z[None, None, :, None]))
+            ratio = mixture.log_ratio(family.statistic(z[None, None, :, None]))
             result = torch.where(here, (weights * ratio).sum(-1), result)
         return result
 
@@ -132,9 +126,9 @@ class SharedGrid(ExpectedLogMixture):
         return (torch.arange(math.floor(low), math.ceil(high) + 1, dtype=torch.float64) * step).to(m)
 
 
-def _sharpest(mixture: AtomMixture) -> Float[Tensor, "n s"]:
+def _sharpest(mixture: AtomMixture[Gaussian]) -> Float[Tensor, "n s"]:
     """The smallest sd of any atom that counts: log F has features of this size, and kinks where two atoms meet."""
-    family = cast(Continuous, mixture.family)
+    family = mixture.family
     variance = family.covariance(mixture.reference[:, None] + mixture.g)[..., 0, 0]
     smallest = torch.where(torch.isfinite(mixture.log_count), variance, torch.inf).amin(-1)[None]
     if mixture.own is not None:

@@ -12,11 +12,11 @@ from torch import Tensor
 from rpmodels import errors
 from rpmodels.carriers import NamedTensors
 from rpmodels.families import Family, HasStatisticCovariance
-from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind
-from rpmodels.mixtures.mixture import AtomMixture, Mixture
+from rpmodels.mixtures.approximation import Kind, OfAtoms
+from rpmodels.mixtures.mixture import AtomMixture
 
 
-class SecondOrder(ExpectedLogMixture):
+class SecondOrder(OfAtoms[HasStatisticCovariance]):
     """Right as q narrows; neither bound nor exact."""
 
     @property
@@ -29,22 +29,17 @@ class SecondOrder(ExpectedLogMixture):
         if not isinstance(family, HasStatisticCovariance):
             raise errors.needs_statistic_covariance("the second-order approximation", type(family).__name__)
 
-    def summarise(self, atoms: AtomMixture) -> Mixture:
-        """The atoms themselves."""
-        return atoms
-
-    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: Mixture, local: NamedTensors) -> Float[Tensor, "N T"]:
+    def __call__(
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[HasStatisticCovariance], local: NamedTensors
+    ) -> Float[Tensor, "N T"]:
         """(6) with r in place of the constants."""
-        assert isinstance(mixture, AtomMixture)
         family = mixture.family
-        assert isinstance(family, HasStatisticCovariance)
-        covariance_root = family.covariance_root
-        mu_q = mixture.family.mean(eta_q)
+        mu_q = family.mean(eta_q)
         # A potential common to all atoms changes nothing; with their mean gone, float32 has little left to cancel.
         centre = _centre(mu_q.detach(), mixture.detached())[:, :, None]
 
         def pairs(g: Tensor, log_weight: Tensor) -> tuple[Tensor, Tensor]:
-            u = covariance_root(eta_q[:, :, None], g - centre)
+            u = family.covariance_root(eta_q[:, :, None], g - centre)
             return _terms(mu_q, g, log_weight), torch.cat([u, u.square().sum(-1, keepdim=True)], -1)
 
         first, averages = mixture.log_mean_and_averages(pairs, 2 * eta_q.numel())

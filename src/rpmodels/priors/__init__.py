@@ -5,10 +5,11 @@ from rpmodels.priors.dirichlet import DirichletPosterior, DirichletPrior, FixedC
 from rpmodels.priors.gaussian import GaussianPrior
 from rpmodels.priors.gaussian_process import GaussianProcessPrior
 from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState
-from rpmodels.priors.kalman import LatentState, LinearDynamicsPosterior
+from rpmodels.priors.kalman import LatentState
 from rpmodels.priors.linear_dynamics import LinearDynamicsPrior
+from rpmodels.priors.linear_dynamics_posterior import LinearDynamicsPosterior
 from rpmodels.priors.markov_chain import MarkovChainPosterior, MarkovChainPrior, stationary
-from rpmodels.priors.prior import IndependentSites, Posterior, Prior
+from rpmodels.priors.prior import HasLogDensity, IndependentSites, Posterior, Prior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "GaussianPrior",
     "GaussianProcessPrior",
     "HasInducing",
+    "HasLogDensity",
     "IndependentSites",
     "InducingPosterior",
     "InducingState",

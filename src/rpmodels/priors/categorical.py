@@ -9,11 +9,11 @@ from torch import Tensor
 from rpmodels import errors
 from rpmodels.carriers import Sites
 from rpmodels.families import Categorical
-from rpmodels.priors.prior import IndependentSites, Posterior, Prior
+from rpmodels.priors.prior import HasLogDensity, IndependentSites, Posterior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
 
 
-class CategoricalPrior(Prior):
+class CategoricalPrior(HasLogDensity[Categorical]):
     """Sites independent, each over the same K states.
 
     The reference is log π only while π is fixed. A π that is learned in closed form must not drag the
@@ -80,6 +80,10 @@ class CategoricalPrior(Prior):
     def sample(self, sites: Sites, generator: torch.Generator) -> Int[Tensor, "N T"]:
         """States by their (mean) probabilities."""
         return self.family.sample(self.probabilities.log().expand(*sites.exists.shape, -1), generator)
+
+    def log_density(self, z: Int[Tensor, "*draws N T"], sites: Sites) -> Float[Tensor, "*draws N"]:
+        """Σ_t log π(z_t)."""
+        return torch.where(sites.exists, self.probabilities.log()[z], 0.0).sum(-1)
 
     def sums(self, posterior: Posterior, weights: Float[Tensor, "N"]) -> dict[str, Tensor]:
         """Expected counts Σ_n w_n Σ_t q_nt(k) over sites that exist."""

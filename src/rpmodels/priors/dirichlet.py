@@ -13,7 +13,7 @@ from rpmodels import checks, errors
 from rpmodels.carriers import Sites
 from rpmodels.families import Categorical
 from rpmodels.priors.dirichlet_sweeps import expected_log, fixed_point, log_beta, most_likely_alpha
-from rpmodels.priors.prior import Posterior, Prior
+from rpmodels.priors.prior import HasLogDensity, Posterior
 
 
 class Concentration(nn.Module, ABC):
@@ -70,7 +70,7 @@ class LearnedConcentration(Concentration):
         self.alpha.copy_(most_likely_alpha(statistic.double(), self.alpha.double()))
 
 
-class DirichletPrior(Prior):
+class DirichletPrior(HasLogDensity[Categorical]):
     """p(Z) = ∏_n ∫ Dirichlet(ω_n|α) ∏_t ω_n,z_t dω_n: sites of one observation share a mixture, in any order.
 
     q(ω) and q(z_t) are taken as independent (A17), so the free energy is below log W even after the exact
@@ -129,6 +129,11 @@ class DirichletPrior(Prior):
         everywhere = torch.ones_like(sites.exists)
         nothing = torch.zeros_like(sites.exists, dtype=torch.int64)
         return _from_urn(self.alpha.expand(len(nothing), -1), nothing, everywhere, generator)
+
+    def log_density(self, z: Int[Tensor, "*draws N T"], sites: Sites) -> Float[Tensor, "*draws N"]:
+        """log B(α + counts)/B(α), with ω integrated out."""
+        counts = torch.nn.functional.one_hot(z, len(self.alpha)) * sites.exists[..., None]
+        return log_beta(self.alpha + counts.sum(-2)) - log_beta(self.alpha)
 
     def sums(self, posterior: Posterior, weights: Float[Tensor, "N"]) -> dict[str, Tensor]:
         """Σ_n w_n ⟨log ω_n⟩ and Σ_n w_n."""

@@ -1,18 +1,16 @@
 """One Gaussian latent per site (RP-FA): z ~ N(0, I), or learned. Conditioning adds precisions."""
 
-from typing import cast
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from rpmodels import errors
 from rpmodels.carriers import Sites
-from rpmodels.families import Continuous, Family
-from rpmodels.priors.prior import IndependentSites, Posterior, Prior
+from rpmodels.families import Family, Gaussian
+from rpmodels.priors.prior import HasLogDensity, IndependentSites, Posterior
 
 
-class GaussianPrior(Prior):
+class GaussianPrior(HasLogDensity[Gaussian]):
     """Sites independent, each N(0, I); `learned` makes mean and (co)variance parameters.
 
     Learned, it is one of many equivalent models (any linear map of the latents gives another), so it serves
@@ -21,8 +19,8 @@ class GaussianPrior(Prior):
 
     def __init__(self, family: Family, learned: bool = False) -> None:
         super().__init__()
-        if not isinstance(family, Continuous):
-            raise errors.needs_continuous("the Gaussian prior", type(family).__name__)
+        if not isinstance(family, Gaussian):
+            raise errors.not_gaussian("GaussianPrior", type(family).__name__)
         self._family = family
         size = family.latents
         blocks = torch.eye(size // family.groups).expand(family.groups, -1, -1)
@@ -30,9 +28,9 @@ class GaussianPrior(Prior):
         self.raw = nn.Parameter(raw, requires_grad=learned)
 
     @property
-    def family(self) -> Family:
+    def family(self) -> Gaussian:
         """Diagonal or full Gaussian."""
-        return cast(Family, self._family)
+        return self._family
 
     @property
     def learned(self) -> bool:
@@ -56,7 +54,12 @@ class GaussianPrior(Prior):
     def sample(self, sites: Sites, generator: torch.Generator) -> Float[Tensor, "N T K"]:
         """Independent draws."""
         eta = self.family.to_valid(self.raw).expand(*sites.exists.shape, -1)
-        return cast(Continuous, self.family).sample(eta, generator)
+        return self.family.sample(eta, generator)
+
+    def log_density(self, z: Float[Tensor, "*draws N T K"], sites: Sites) -> Float[Tensor, "*draws N"]:
+        """Σ_t log N(z_t)."""
+        each = self.family.log_density(self.family.to_valid(self.raw), self.family.statistic(z))
+        return torch.where(sites.exists, each, 0.0).sum(-1)
 
     def parameter_kl(self) -> Float[Tensor, ""]:
         """Point estimates."""

@@ -6,7 +6,7 @@ g·t(z_t) give q(v) the precision I + A diag(−2g⁽²⁾) Aᵀ and the shift A
 family is diagonal; a full family couples them in one K·M × K·M matrix.
 """
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 from gpytorch.kernels import Kernel, PeriodicKernel
@@ -17,13 +17,13 @@ from torch import Tensor, nn
 
 from rpmodels import errors, linalg
 from rpmodels.carriers import Sites, Times
-from rpmodels.families import Continuous, Family
+from rpmodels.families import Family, Gaussian
 from rpmodels.priors.conditioning import conditioned
-from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState, Projection, Seen
-from rpmodels.priors.prior import Posterior, Prior
+from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState, Projection, Seen, by_groups
+from rpmodels.priors.prior import HasLogDensity, Posterior
 
 
-class GaussianProcessPrior(Prior, HasInducing):
+class GaussianProcessPrior(HasInducing, HasLogDensity[Gaussian]):
     """z_k ~ GP(mean_k, κ_k), k = 1 … K.
 
     Args:
@@ -50,8 +50,8 @@ class GaussianProcessPrior(Prior, HasInducing):
         time_origin: float = 0.0,
     ) -> None:
         super().__init__()
-        if not isinstance(family, Continuous):
-            raise errors.needs_continuous("the Gaussian-process prior", type(family).__name__)
+        if not isinstance(family, Gaussian):
+            raise errors.not_gaussian("GaussianProcessPrior", type(family).__name__)
         self._family = family
         for what, part in (("kernel", kernel), ("mean", mean)):
             shape = tuple(getattr(part, "batch_shape", ()))
@@ -70,14 +70,14 @@ class GaussianProcessPrior(Prior, HasInducing):
             self.register_buffer("tau", places)
 
     @property
-    def family(self) -> Family:
+    def family(self) -> Gaussian:
         """Diagonal or full Gaussian."""
-        return cast(Family, self._family)
+        return self._family
 
     @property
     def latents(self) -> int:
         """K."""
-        return int(self._family.latents)
+        return self._family.latents
 
     @property
     def n_inducing(self) -> int:
@@ -141,11 +141,14 @@ class GaussianProcessPrior(Prior, HasInducing):
 
     # ---- kernel algebra ----------------------------------------------------------------------
 
-    def _scaled(self, times: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        # In double until the origin is gone: times may be stamps with more digits than float32.
+    def _on_clock(self, times: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """In double: times may be stamps with more digits than float32."""
         origin, scale = self.clock.values
         scaled: Tensor = (times - origin) / scale
-        return scaled.to(self.tau.dtype)
+        return scaled
+
+    def _scaled(self, times: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        return self._on_clock(times).to(self.tau.dtype)
 
     def _covariance(self, left: Float[Tensor, "*k a"], right: Float[Tensor, "*k b"]) -> Float[Tensor, "K a b"]:
         """κ_k(left, right), dense at once, computed in double precision: squared distances cancel in float32."""
@@ -201,8 +204,7 @@ class GaussianProcessPrior(Prior, HasInducing):
         scaled = self._scaled(times)
         projection = self._whitened(scaled)
         covariance = self._covariance(scaled, scaled) - projection.mT @ projection
-        whole = covariance[None] if index is None else covariance[:, index[:, :, None], index[:, None]].movedim(1, 0)
-        return linalg.root(whole)
+        return linalg.root(_per_trial(covariance, index))
 
     # ---- the contract ------------------------------------------------------------------------
 
@@ -241,7 +243,7 @@ class GaussianProcessPrior(Prior, HasInducing):
         self, potentials: Float[Tensor, "N T D"], sites: Sites, projection: Projection
     ) -> tuple[Float[Tensor, "N G B T"], Float[Tensor, "N G B B T"]]:
         """What the sites that exist add to the shift and to the precision, relative to the mean function."""
-        first, weight = _split(self._family, potentials, self._family.groups)
+        first, weight = by_groups(self._family, potentials)
         if self.mean_function is not None:
             first = first - torch.einsum("ngbct,ngct->ngbt", weight, projection.mean.expand_as(first))
         if not sites.complete:
@@ -262,6 +264,16 @@ class GaussianProcessPrior(Prior, HasInducing):
         eye = torch.eye(size, dtype=zero.dtype, device=zero.device).expand(count, groups, -1, -1)
         return self.from_state(InducingState(zero, eye, zero[..., 0]), sites).sample(generator)
 
+    def log_density(self, z: Float[Tensor, "*draws N T K"], sites: Sites) -> Float[Tensor, "*draws N"]:
+        """Σ_k log N(z_k; mean_k, κ_k(t, t)) with all times of a trial in one dense matrix, in double precision."""
+        times, index = sites.distinct
+        clock = self._on_clock(times)
+        mean, covariance = self._mean(clock), _per_trial(self._covariance(clock, clock), index)
+        off = z.mT.to(mean.dtype) - (mean if index is None else mean[:, index].movedim(1, 0))
+        exists = sites.exists[:1] if sites.complete else sites.exists
+        each = linalg.normal_log_density(off, covariance, exists[:, None], "the kernel at all times of a trial")
+        return each.sum(-1).to(z.dtype)
+
     def parameter_kl(self) -> Float[Tensor, ""]:
         """Point estimates."""
         return self.tau.new_zeros(())
@@ -273,11 +285,6 @@ def _frequencies(index: Int[Tensor, "N T"], sites: Sites, count: int) -> Float[T
     return share / share.sum()
 
 
-def _split(
-    family: Continuous, potentials: Float[Tensor, "N T D"], groups: int
-) -> tuple[Float[Tensor, "N G B T"], Float[Tensor, "N G B B T"]]:
-    """g⁽¹⁾ and −2g⁽²⁾ by groups of coupled latents, time last."""
-    size = family.latents // groups
-    first, second = torch.split(potentials, [family.latents, potentials.shape[-1] - family.latents], -1)
-    weight = torch.unflatten(-2.0 * second.mT, 1, (groups, size, size))
-    return torch.unflatten(first.mT, 1, (groups, size)), weight
+def _per_trial(covariance: Float[Tensor, "K U U"], index: Int[Tensor, "N T"] | None) -> Float[Tensor, "n K T T"]:
+    """Of the times that every trial has; one for all where they share a grid."""
+    return covariance[None] if index is None else covariance[:, index[:, :, None], index[:, None]].movedim(1, 0)

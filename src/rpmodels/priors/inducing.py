@@ -1,6 +1,6 @@
 """Posteriors through inducing variables: q(v) = N(μ, Σ) in whitened coordinates, and the latents it implies."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,9 +11,9 @@ from torch import Tensor
 
 from rpmodels import linalg
 from rpmodels.carriers import Sites
-from rpmodels.families import Continuous, Family
+from rpmodels.families import Gaussian
 from rpmodels.priors.conditioning import WHAT
-from rpmodels.priors.prior import Posterior
+from rpmodels.priors.prior import Posterior, Prior
 
 
 @dataclass(frozen=True)
@@ -112,13 +112,8 @@ class Seen(NamedTuple):
     spread: Float[Tensor, "N G B B T"]
 
 
-class HasInducing(ABC):
+class HasInducing(Prior[Gaussian]):
     """A prior whose posteriors go through inducing variables: the paper's literal q(U) can be its E-step."""
-
-    @property
-    @abstractmethod
-    def family(self) -> Family:
-        """Of one site."""
 
     @abstractmethod
     def inducing_shape(self) -> tuple[int, int]:
@@ -171,22 +166,17 @@ class InducingPosterior(Posterior):
     @cached_property
     def _spread(self) -> Float[Tensor, "..."]:
         """Covariance of every site within its group (A28), in the family's form."""
-        return self._family.spread(self.projection.with_rest(self._seen.spread).movedim(-1, 1))
-
-    @property
-    def _family(self) -> Continuous:
-        assert isinstance(self.prior.family, Continuous)
-        return self.prior.family
+        return self.prior.family.spread(self.projection.with_rest(self._seen.spread).movedim(-1, 1))
 
     @cached_property
     def eta(self) -> Float[Tensor, "N T D"]:
         """η_q of every site."""
-        return self._family.natural(self.latent_mean, self._spread)
+        return self.prior.family.natural(self.latent_mean, self._spread)
 
     @cached_property
     def mu(self) -> Float[Tensor, "N T D"]:
         """μ_q of every site."""
-        return self._family.mean_parameter(self.latent_mean, self._spread)
+        return self.prior.family.mean_parameter(self.latent_mean, self._spread)
 
     @cached_property
     def kl(self) -> Float[Tensor, "N"]:
@@ -209,3 +199,13 @@ class InducingPosterior(Posterior):
         rest = self.prior.residual_root(self.sites) @ torch.randn(*flat.shape, **options)[..., None]
         log_ratio = 0.5 * (noise.square() - v.square()).sum(-1) + 0.5 * self.state.log_det
         return (flat + rest[..., 0]).mT, log_ratio.sum(-1)
+
+
+def by_groups(
+    family: Gaussian, potentials: Float[Tensor, "N T D"]
+) -> tuple[Float[Tensor, "N G B T"], Float[Tensor, "N G B B T"]]:
+    """g⁽¹⁾ and −2g⁽²⁾ by groups of coupled latents, time last."""
+    groups, size = family.groups, family.latents // family.groups
+    first, second = torch.split(potentials, [family.latents, potentials.shape[-1] - family.latents], -1)
+    weight = torch.unflatten(-2.0 * second.mT, 1, (groups, size, size))
+    return torch.unflatten(first.mT, 1, (groups, size)), weight

@@ -11,8 +11,6 @@ precision are these and what the sites say. Sites that do not exist say nothing:
 leaves the rest as it was.
 """
 
-from typing import cast
-
 import torch
 from jaxtyping import Complex, Float
 from torch import Tensor, nn
@@ -20,21 +18,12 @@ from torch.nn.functional import pad
 
 from rpmodels import checks, errors, linalg
 from rpmodels.carriers import Sites
-from rpmodels.families import Continuous, Family
+from rpmodels.families import Family, Gaussian
+from rpmodels.linalg.block_tridiagonal import accumulated, smoothed
 from rpmodels.priors.driving import Inputs, wide
-from rpmodels.priors.kalman import (
-    LatentState,
-    LinearDynamicsPosterior,
-    Transition,
-    accumulated,
-    chained,
-    moved,
-    noise_like,
-    smoothed,
-    stacked,
-    updated,
-)
-from rpmodels.priors.prior import Prior
+from rpmodels.priors.kalman import LatentState, Transition, chained, moved, noise_like, stacked, updated
+from rpmodels.priors.linear_dynamics_posterior import LinearDynamicsPosterior
+from rpmodels.priors.prior import HasLogDensity
 
 LARGEST = 100.0
 """Of V, per latent: a memory of 0.99995 a step. What lasts longer is a constant, and would cost the smoother digits."""
@@ -42,7 +31,7 @@ UNEVEN = 0.01
 """How far a step between two times may be from the trial's mean step, relative to it."""
 
 
-class LinearDynamicsPrior(Prior):
+class LinearDynamicsPrior(HasLogDensity[Gaussian]):
     """z_1 ~ N(0, I), z_{t+1} = A z_t + B u_t + w_t, for times that are equally spaced.
 
     Everything is computed in double precision and rounded (as kernels are): when latents are slow, Q⁻¹ is large and
@@ -59,8 +48,8 @@ class LinearDynamicsPrior(Prior):
 
     def __init__(self, family: Family, *, n_inputs: int = 0, memory: float = 0.9, rotation: float = 0.05) -> None:
         super().__init__()
-        if not isinstance(family, Continuous):
-            raise errors.needs_continuous("the linear dynamical prior", type(family).__name__)
+        if not isinstance(family, Gaussian):
+            raise errors.not_gaussian("LinearDynamicsPrior", type(family).__name__)
         if family.groups != 1:
             expected = f"FullGaussian({family.latents}), as the posterior of linear dynamics correlates latents"
             raise errors.bad_value("family", expected, family)
@@ -77,14 +66,14 @@ class LinearDynamicsPrior(Prior):
         self.inputs = Inputs(size, checks.integer("n_inputs", n_inputs, 0))
 
     @property
-    def family(self) -> Family:
+    def family(self) -> Gaussian:
         """A full Gaussian."""
-        return cast(Family, self._family)
+        return self._family
 
     @property
     def latents(self) -> int:
         """K."""
-        return int(self._family.latents)
+        return self._family.latents
 
     @property
     def n_inputs(self) -> int:
@@ -199,6 +188,18 @@ class LinearDynamicsPrior(Prior):
         increments = torch.cat([noise[:, :1], noise[:, 1:] @ root.mT], 1)
         pushes = self._pushes(sites)
         return accumulated(transition.A, increments if pushes is None else increments + pushes).to(self.raw.dtype)
+
+    def log_density(self, z: Float[Tensor, "*draws N T K"], sites: Sites) -> Float[Tensor, "*draws N"]:
+        """log N(z_1; 0, I) + Σ_t log N(z_{t+1}; A z_t + B u_t, Q)."""
+        self.check_sites(sites)
+        transition, states = self.transition(), wide(z)
+        pushes = self._pushes(sites)
+        x = states if pushes is None else states - pushes
+        off = x[..., 1:, :] - states[..., :-1, :] @ transition.A.mT
+        first = x[..., :1, :].square().sum(-1)
+        steps = ((off @ transition.precision) * off).sum(-1) - transition.log_det
+        each = -0.5 * (torch.cat([first, steps], -1) + self.latents * linalg.LOG_2PI)
+        return torch.where(sites.exists, each, 0.0).sum(-1).to(z.dtype)
 
     def parameter_kl(self) -> Float[Tensor, ""]:
         """Point estimates."""

@@ -14,7 +14,7 @@ from rpmodels import errors
 from rpmodels.carriers import Sites
 from rpmodels.families import Categorical
 from rpmodels.priors import chain
-from rpmodels.priors.prior import Posterior, Prior
+from rpmodels.priors.prior import HasLogDensity, Posterior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
 
 STAY = 0.5
@@ -28,7 +28,7 @@ class ChainState(NamedTuple):
     begun: bool
 
 
-class MarkovChainPrior(Prior):
+class MarkovChainPrior(HasLogDensity[Categorical]):
     """K states; initial and transition probabilities each fixed, learned, or under Dirichlets (variational Bayes).
 
     Factors are relative to the uniform distribution: transitions that are learned in closed form must not drag
@@ -143,6 +143,12 @@ class MarkovChainPrior(Prior):
         for _ in range(t - 1):
             z.append(self.family.sample(log_steps[z[-1]], generator))
         return torch.stack(z, 1)
+
+    def log_density(self, z: Int[Tensor, "*draws N T"], sites: Sites) -> Float[Tensor, "*draws N"]:
+        """log π(z_1) + Σ_t log A(z_t, z_{t+1})."""
+        first = self.probabilities.log()[z[..., :1]]
+        steps = self.transitions.log()[z[..., :-1], z[..., 1:]]
+        return torch.where(sites.exists, torch.cat([first, steps], -1), 0.0).sum(-1)
 
     def sums(self, posterior: Posterior, weights: Float[Tensor, "N"]) -> dict[str, Tensor]:
         """Expected counts of first states and, where there is more than one site, of transitions."""

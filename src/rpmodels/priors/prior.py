@@ -4,14 +4,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import Generic
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from rpmodels import errors
 from rpmodels.carriers import Sites
 from rpmodels.families import Family, Samplable
+from rpmodels.families.family import F_co
 
 
 class Posterior(ABC):
@@ -41,12 +43,12 @@ class Posterior(ABC):
         return self.draw(generator)[0]
 
 
-class Prior(nn.Module, ABC):
-    """p(Z). Every subclass is one file in this room."""
+class Prior(nn.Module, ABC, Generic[F_co]):
+    """p(Z), over latents of the family in brackets. Every subclass is one file in this room."""
 
     @property
     @abstractmethod
-    def family(self) -> Family:
+    def family(self) -> F_co:
         """The family of one site's marginal, shared with the recognition factors."""
 
     @abstractmethod
@@ -76,6 +78,17 @@ class Prior(nn.Module, ABC):
     @abstractmethod
     def parameter_kl(self) -> Float[Tensor, ""]:
         """KL of the approximate posterior over the prior's own parameters (variational Bayes); else zero."""
+
+
+class HasLogDensity(Prior[F_co]):
+    """A prior whose p(Z) is a number: for log W by quadrature."""
+
+    @abstractmethod
+    def log_density(self, z: Shaped[Tensor, "..."], sites: Sites) -> Float[Tensor, "*draws N"]:
+        """log p(Z) of joint draws [*draws, N, T, *z] over the sites that exist, the others integrated out.
+
+        Of what `sample` draws: under variational Bayes, with the mean of the parameters.
+        """
 
 
 @dataclass(frozen=True)
@@ -117,6 +130,8 @@ class IndependentSites(Posterior):
 
     def draw(self, generator: torch.Generator) -> tuple[Shaped[Tensor, "N T *z"], Float[Tensor, "N"]]:
         """Every site by itself; log p/q = Σ_t Φ(η_q) − Φ(η₀) − potentials·t(z)."""
-        z = cast(Samplable, self.family).sample(self.eta, generator)
+        if not isinstance(self.family, Samplable):
+            raise errors.needs_samples(type(self.family).__name__)
+        z = self.family.sample(self.eta, generator)
         t = self.family.statistic(z).to(self.eta.dtype)
         return z, self.log_partition - self._summed((self.potentials * t).sum(-1))

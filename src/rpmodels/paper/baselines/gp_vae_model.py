@@ -7,7 +7,7 @@ amortised E-step of RP-GPFA; what differs is the criterion, ELBO = Σ_t ⟨log p
 import copy
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from rpmodels import errors, linalg
 from rpmodels.carriers import Batch, Factor
-from rpmodels.families import Continuous
+from rpmodels.families import Gaussian
 from rpmodels.inference import summed_potentials
 from rpmodels.observations import Observations
 from rpmodels.observations.scaling import Affine
@@ -92,7 +92,12 @@ class SparseGPVAEModel(BaselineModel):
     """Prior, recognition factor and likelihood; trained by its ELBO with `samples` draws a site."""
 
     def __init__(
-        self, name: str, prior: Prior, recogniser: RecognitionFactor, likelihood: GaussianLikelihood, samples: int
+        self,
+        name: str,
+        prior: Prior[Gaussian],
+        recogniser: RecognitionFactor,
+        likelihood: GaussianLikelihood,
+        samples: int,
     ) -> None:
         super().__init__(recogniser)
         self.name = name
@@ -101,9 +106,9 @@ class SparseGPVAEModel(BaselineModel):
         self.samples = samples
 
     @property
-    def family(self) -> Continuous:
+    def family(self) -> Gaussian:
         """Of one site."""
-        return cast(Continuous, self.prior.family)
+        return self.prior.family
 
     def recognise(self, batch: Batch) -> tuple[Factor, Posterior]:
         """What the network says at every site, and q: the prior conditioned on it."""

@@ -17,6 +17,7 @@ from rpmodels import errors
 _JITTER = {torch.float32: 1e-6, torch.float64: 1e-12}
 _KERNEL_JITTER = {torch.float32: 1e-4, torch.float64: 1e-9}
 _ATTEMPTS = 4
+LOG_2PI = math.log(2.0 * math.pi)
 
 
 def jitter(dtype: torch.dtype) -> float:
@@ -108,4 +109,13 @@ def log_det(factor: Float[Tensor, "*b n n"]) -> Float[Tensor, "*b"]:
     return 2.0 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
-LOG_2PI = math.log(2.0 * math.pi)
+def normal_log_density(
+    x: Float[Tensor, "*x n"], covariance: Float[Tensor, "*b n n"], counted: Bool[Tensor, "*c n"], what: str
+) -> Float[Tensor, "..."]:
+    """log N(x; 0, covariance) of the numbers that count, the others integrated out; leading axes broadcast."""
+    both = counted[..., :, None] & counted[..., None, :]
+    eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+    factor = cholesky(torch.where(both, covariance, eye), what)
+    known = torch.where(counted, x, 0.0)
+    white: Tensor = torch.linalg.solve_triangular(factor, known[..., None], upper=False)[..., 0]
+    return -0.5 * (white.square().sum(-1) + log_det(factor) + LOG_2PI * counted.sum(-1))

@@ -1,0 +1,31 @@
+"""Linear algebra, and nothing of the models: dense matrices here, chains of Gaussians in `block_tridiagonal`."""
+
+from rpmodels.linalg.dense import (
+    LOG_2PI,
+    cholesky,
+    inverse,
+    inverse_and_log_det,
+    is_positive_definite,
+    jitter,
+    kernel_cholesky,
+    log_det,
+    normal_log_density,
+    root,
+    solve,
+    spectrum,
+)
+
+__all__ = [
+    "LOG_2PI",
+    "cholesky",
+    "inverse",
+    "inverse_and_log_det",
+    "is_positive_definite",
+    "jitter",
+    "kernel_cholesky",
+    "log_det",
+    "normal_log_density",
+    "root",
+    "solve",
+    "spectrum",
+]
