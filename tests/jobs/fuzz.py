@@ -1,4 +1,4 @@
-"""Every argument of every estimator with nasty values, for test_arguments.py: `python fuzz.py` tells what became of each.
+"""Every argument of every estimator with nasty values, for test_arguments.py: `python fuzz.py` says what came of each.
 
 In a process of its own, where annotations are not checked: so `fit` meets what it would meet anywhere else.
 """
@@ -20,9 +20,10 @@ NASTY = {
     "inf": float("inf"), "2**70": 2**70, "10**400": 10**400, "1j": 1j, "numpy 2": np.int64(2),
     "numpy 0.5": np.float64(0.5), "''": "", "'x'": "x", "'auto'": "auto", "'1e-3'": "1e-3", "b'x'": b"x", "[]": [],
     "['x']": ["x"], "(1, 2)": (1, 2), "{}": {}, "{'a': 1}": {"a": 1}, "{'a': 'x'}": {"a": "x"},
-    "{'zz': [0]}": {"zz": [0]}, "{1: None}": {1: None}, "an object": object(), "a class": int, "a function": lambda *_: None,
-    "NaNs": np.array([1.0, np.nan]), "a matrix": np.zeros((2, 2)), "objects": np.array([None, "x"]),
-    "a tensor": torch.ones(2), "a module": torch.nn.Linear(1, 1), "a group": rp.Training(), "a dict": {"workers": 2},
+    "{'zz': [0]}": {"zz": [0]}, "{1: None}": {1: None}, "an object": object(), "a class": int,
+    "a function": lambda *_: None, "NaNs": np.array([1.0, np.nan]), "a matrix": np.zeros((2, 2)),
+    "objects": np.array([None, "x"]), "a tensor": torch.ones(2), "a module": torch.nn.Linear(1, 1),
+    "a group": rp.Training(), "a dict": {"workers": 2},
 }  # fmt: skip
 
 
