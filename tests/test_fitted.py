@@ -160,7 +160,7 @@ def test_sampled_observations_keep_their_own_parameters():
 
 def test_an_error_is_printed_and_kept(tmp_path):
     x = views(N)[0]
-    model = rp.RPFA(1, max_iter=3, n_init=1, retries=0, random_state=0).fit(x)
+    model = rp.RPFA(1, max_iter=3, n_init=1, search=rp.Search(retries=0), random_state=0).fit(x)
     assert model.score_.standard_error == 0.0
     model.score_ = closing_score(model.model_, model.read(x), pairs=PAIRS // 5)
     error = f" ± {model.score_.standard_error:.2g} nats"
