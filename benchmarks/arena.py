@@ -5,8 +5,8 @@ import time
 import mujoco
 import numpy as np
 
-from rpmodels.datasets.arena_camera import Camera
-from rpmodels.datasets.arena_world import episode, scene
+from rpmodels.paper.worlds.arena_camera import Camera
+from rpmodels.paper.worlds.arena_world import episode, scene
 
 FRAMES = 1_000
 

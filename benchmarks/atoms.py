@@ -26,7 +26,7 @@ def one(task: tuple[int, str, int]) -> float:
     n, atoms, seed = task
     warnings.simplefilter("ignore")
     data = rp.datasets.plain_ball(n_trials=n + N_NEW, n_times=N_TIMES, random_state=seed)
-    model = rp.RPGPFA(atoms=atoms, n_init=1, random_state=seed).fit(data.x[:n])
+    model = rp.RPGPFA(inference=rp.Inference(atoms=atoms), n_init=1, random_state=seed).fit(data.x[:n])
     return rp.metrics.nmse(model.transform(data.x[n:]), data.z[n:], model.transform(data.x[:n]), data.z[:n])
 
 

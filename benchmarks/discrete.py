@@ -16,7 +16,8 @@ import numpy as np
 import torch
 
 import rpmodels as rp
-from rpmodels.learning import Run, Training
+from rpmodels.fitted import FittedRPM
+from rpmodels.learning import Run, TrainingSettings
 from rpmodels.learning.batches import divide
 from rpmodels.versions import versions
 
@@ -47,7 +48,7 @@ def rpm_step(images_of: dict[str, np.ndarray[Any, Any]], presence: dict[str, Any
     model = rp.RPM(rp.priors.CategoricalPrior.uniform(10), {"x1": network, "x2": network})
     model.prepare(observations)
     data = divide(observations, 0.0, seed=0)
-    run = Run.start(model, data, Training(max_iter=10**6, batch_size=500), seed=0)
+    run = Run.start(model, data, TrainingSettings(max_iter=10**6, batch_size=500), seed=0)
     return lambda: run.advance(observations, run.step + 5)
 
 
@@ -82,8 +83,8 @@ def growth() -> dict[str, float]:
         observations = rp.read(data)
         model = rp.RPM(rp.priors.CategoricalPrior.uniform(10), {name: rp.recognition.MLP((20,), 10) for name in data})
         model.prepare(observations)
-        model.collect(observations)
-        seconds[str(n)] = best(lambda m=model, o=observations: list(m.infer(o)))  # type: ignore[misc]
+        fitted = FittedRPM.collected(model, observations)
+        seconds[str(n)] = best(lambda m=fitted, o=observations: list(m.posterior(o)))  # type: ignore[misc]
     slope = np.polyfit(np.log([int(n) for n in seconds]), np.log(list(seconds.values())), 1)[0]
     return {**seconds, "exponent": float(slope)}
 

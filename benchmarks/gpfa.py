@@ -26,7 +26,7 @@ import matplotlib.pyplot as plt
 from matplotlib.ticker import LogLocator
 
 import rpmodels as rp
-from rpmodels.learning import Run, Training
+from rpmodels.learning import Run, TrainingSettings
 from rpmodels.learning.batches import Divided
 from rpmodels.learning.loop import Consumer, State
 from rpmodels.persistence import write_json
@@ -58,11 +58,11 @@ def yardstick(seconds: float = 0.3) -> float:
 def started(n: int, t: int, k: int, m: int) -> tuple[Run[Any], rp.Observations]:
     """A default run at its first step, one mixture per time."""
     x = rp.datasets.textured_ball(n_trials=n, n_times=t, random_state=0).x
-    model = rp.RPGPFA(k, n_inducing=m, atoms="per_time", random_state=0)
+    model = rp.RPGPFA(k, n_inducing=m, inference=rp.Inference(atoms="per_time"), random_state=0)
     observations = rp.read({"x": x}, series=True)
     built = model._build(observations)
     built.prepare(observations)
-    training = Training(max_iter=10_000, learning_rate=2e-2, batch_size=None, max_gradient_norm=1.0)
+    training = TrainingSettings(max_iter=10_000, learning_rate=2e-2, batch_size=None, max_gradient_norm=1.0)
     return Run.start(built, Divided(observations, observations, None), training, 0), observations
 
 

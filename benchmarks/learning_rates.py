@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import rpmodels as rp
-from rpmodels.experiments.peer_baselines import AUTOENCODERS, EMBEDDINGS
+from rpmodels.paper.experiments.peer_baselines import AUTOENCODERS, EMBEDDINGS
 from rpmodels.persistence import write_json
 from rpmodels.versions import versions
 

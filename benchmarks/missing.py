@@ -55,13 +55,15 @@ def factors(seed: int) -> dict[str, float]:
     loadings = [rng.standard_normal((2, 6)) for _ in range(2)]
     x = {name: z @ each + rng.standard_normal((2000, 6)) for name, each in zip("ab", loadings, strict=True)}
     # In the model: one precision for all observations, not diagonal. Trained to the end, and without a penalty.
-    options: dict[str, Any] = {
-        "network": "linear",
-        "precision": "constant",
-        "covariance": "full",
-        "learning_rate": 0.05,
-    }
-    model = rp.RPFA(2, **options, weight_decay=0.0, input_dropout=0.0, random_state=seed)
+    recognition = rp.Recognition(precision="constant", covariance="full", input_dropout=0.0)
+    model = rp.RPFA(
+        2,
+        network="linear",
+        learning_rate=0.05,
+        random_state=seed,
+        recognition=recognition,
+        training=rp.Training(weight_decay=0.0),
+    )
     model.fit({name: values[:1000] for name, values in x.items()})
     new = {name: values[1000:] for name, values in x.items()}
     mapped = rp.metrics.linear_map(model.transform(new), z[1000:])
@@ -101,7 +103,7 @@ def labels(seed: int) -> dict[str, float]:
     known = np.random.default_rng(seed).random(len(classes)) < 0.1
     found = {}
     for name, given in (("without", pairs), ("with", {**pairs, "label": _masked(classes, known)})):
-        model = rp.RPCategorical(10, tied=True, random_state=seed).fit(given)
+        model = rp.RPCategorical(10, recognition=rp.Recognition(tied=True), random_state=seed).fit(given)
         states, new = (_states(model, each) for each in (images.train_images, images.test_images))
         matching = rp.metrics.match_states(images.train_labels, states, 10)
         found[f"accuracy_{name}"] = float((matching[new] == images.test_labels).mean())

@@ -44,7 +44,7 @@ VARIANTS = {
 def accuracy(seed: int, kinds: tuple[Start, ...], moves: bool) -> float:
     digits = rp.datasets.load_digit_images(seed)
     pairs, _ = rp.datasets.make_pairs(digits.train_images, digits.train_labels, random_state=seed)
-    model = Variant(10, tied=True, random_state=seed)
+    model = Variant(10, recognition=rp.Recognition(tied=True), random_state=seed)
     model.kinds, model.moves = kinds, moves
     model.fit(pairs)
     train, test = (model.recognise(x, "x1").argmax(1) for x in (digits.train_images, digits.test_images))

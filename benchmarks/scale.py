@@ -30,7 +30,7 @@ from matplotlib.ticker import LogLocator
 
 import rpmodels as rp
 from rpmodels.estimators import RPMEstimator
-from rpmodels.learning import Run, Training
+from rpmodels.learning import Run, TrainingSettings
 from rpmodels.learning.batches import Divided
 from rpmodels.learning.distributed import process_group
 from rpmodels.persistence import write_json
@@ -75,7 +75,7 @@ def estimator(kind: str, size: dict[str, int]) -> RPMEstimator:
         return rp.RPCategorical(size["states"], random_state=0)
     if kind == "gaussian":
         return rp.RPFA(size["latents"], random_state=0)
-    return rp.RPGPFA(1, n_inducing=40, atoms=kind, random_state=0)
+    return rp.RPGPFA(1, n_inducing=40, inference=rp.Inference(atoms=kind), random_state=0)
 
 
 def observed(kind: str, n: int, t: int, factors: int) -> rp.Observations:
@@ -87,7 +87,7 @@ def observed(kind: str, n: int, t: int, factors: int) -> rp.Observations:
 def begun(kind: str, observations: rp.Observations, batch: int | None, size: dict[str, int]) -> Run[Any]:
     model, _ = estimator(kind, size).build(observations)
     model.prepare(observations)
-    training = Training(max_iter=10**6, batch_size=batch)
+    training = TrainingSettings(max_iter=10**6, batch_size=batch)
     return Run.start(model, Divided(observations, observations, None), training, 0)
 
 
@@ -99,10 +99,7 @@ def memory(kind: str, n: int, t: int) -> Answer:
     run = begun(kind, observations, None, BASE)
     run.advance(observations, 2)
     steps = time.perf_counter() - start
-    run.model.eval()
-    run.model.collect(observations)
-    with torch.no_grad():
-        scores = torch.cat([each.energy.total for each in run.model.infer(observations)])
+    scores = run.objective.fitted(observations).free_energies(observations).total
     assert bool(torch.isfinite(scores).all())
     whole = time.perf_counter() - start
     return {"peak_mb": peak_mb(), "before_mb": before, "seconds_two_steps": steps, "seconds_score": whole - steps}
@@ -131,12 +128,10 @@ def transform(n: int) -> Answer:
         rows = n if kind != "per_time" else n // t
         training, new = observed(kind, 2_000 if kind != "per_time" else 50, t, 2), observed(kind, rows, t, 2)
         run = begun(kind, training, None, BASE)
-        run.model.eval()
-        run.model.collect(training)
+        fitted = run.objective.fitted(training)
         start = time.perf_counter()
-        with torch.no_grad():
-            for each in run.model.infer(new):
-                assert each.posterior is not None
+        for each in fitted.posterior(new):
+            assert each.posterior is not None
         found[f"{kind}_per_second"] = rows / (time.perf_counter() - start)
     return found
 
@@ -147,9 +142,10 @@ def member(steps: int, rounds: int, engine: dict[str, Any] | None = None) -> Ans
         random = np.random.default_rng(0)
         images = {name: random.integers(0, 256, (4_000, 28, 28)).astype(np.uint8) for name in ("x1", "x2")}
         observations = rp.read(images)
-        model, _ = rp.RPCategorical(10, tied=True, engine=engine, random_state=0).build(observations)
+        groups: dict[str, Any] = {"recognition": rp.Recognition(tied=True), "engine": rp.Engine(**(engine or {}))}
+        model, _ = rp.RPCategorical(10, **groups, random_state=0).build(observations)
         model.prepare(observations)
-        training = Training(max_iter=10**6, batch_size=1000)
+        training = TrainingSettings(max_iter=10**6, batch_size=1000)
         run = Run.start(model, Divided(observations, observations, None), training, 0)
         run.advance(observations, 2)
         rates = []

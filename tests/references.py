@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 import rpmodels as rp
+from data import clusters, waves
 from jobs import together
 
 FILE = Path(__file__).parent / "references.json"
@@ -20,14 +21,12 @@ ONCE = {**COMMON, "retries": 0}
 """What a collapsed fit does next is not asked here."""
 
 
-class KilledError(Exception):
+class Killed(BaseException):
     """Stands for the end of the process."""
 
 
 def pairs(seed, missing=0):
-    random = np.random.default_rng(seed)
-    z = random.integers(4, size=90)
-    x = {name: 1.5 * np.eye(4)[z] @ random.normal(size=(4, 5)) + 0.5 * random.normal(size=(90, 5)) for name in "ab"}
+    x, _ = clusters(90, 4, 5, distance=1.5, noise=0.5, seed=seed)
     x["b"][: missing * 7 : 7] = np.nan
     return x
 
@@ -35,11 +34,7 @@ def pairs(seed, missing=0):
 def smooth(seed, unequal):
     random = np.random.default_rng(seed)
     lengths = random.integers(9, 16, size=16) if unequal else np.full(44, 12)
-    mixing = random.normal(size=(1, 4))
-    return [
-        np.sin(np.arange(n)[:, None] / 3 + random.uniform(0, 6)) @ mixing + 0.3 * random.normal(size=(n, 4))
-        for n in lengths
-    ]
+    return waves(lengths, 4, period=3, noise=0.3, random=random, mixing=random.normal(size=(1, 4)))
 
 
 def switching(seed):
@@ -130,10 +125,10 @@ def resumed(name):
 
     def kill(state):
         if state.step == last:
-            raise KilledError
+            raise Killed
 
     with tempfile.TemporaryDirectory() as folder:
-        with suppress(KilledError):
+        with suppress(Killed):
             clone(estimator).set_params(callbacks=[kill]).fit(data(0), checkpoint=folder, checkpoint_every=0)
         return told(estimator.fit(data(0), checkpoint=folder, checkpoint_every=0), data(1), latents)
 

@@ -1,39 +1,128 @@
-"""Every family, and tiny models: one line here brings a new part every property test."""
+"""Every part of the library, and tiny models: one line here brings a new part every property test."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import gpytorch
 import numpy as np
 import torch
 
+import data
 import rpmodels as rp
+from rpmodels.carriers import Sites
 from rpmodels.families import Categorical, DiagonalGaussian, Family, FullGaussian
-from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
-from rpmodels.priors import CategoricalPrior, Prior
+from rpmodels.fitted import FittedRPM
+from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient
+from rpmodels.mixtures import (
+    AtomPolicy,
+    ExpectedLogMixture,
+    FreeInteriorBound,
+    GaussHermite,
+    InteriorBound,
+    MonteCarlo,
+    OptimalInteriorBound,
+    PerSite,
+    Pooled,
+    SecondOrder,
+    SharedGrid,
+)
+from rpmodels.priors import (
+    CategoricalPrior,
+    DirichletPrior,
+    GaussianPrior,
+    GaussianProcessPrior,
+    LinearDynamicsPrior,
+    MarkovChainPrior,
+    Posterior,
+    Prior,
+)
 from rpmodels.recognition import AbsoluteHead, Head, RelativeHead
 from rpmodels.seeding import seeded
+
+# ---- parts --------------------------------------------------------------------------------------------
 
 FAMILIES: dict[str, Family] = {
     "categorical": Categorical(4),
     "diagonal-1": DiagonalGaussian(1),
     "diagonal-2": DiagonalGaussian(2),
+    "diagonal-3": DiagonalGaussian(3),
     "full-1": FullGaussian(1),
     "full-2": FullGaussian(2),
     "full-3": FullGaussian(3),
 }
-PRIORS: dict[str, Any] = {
+PROBABILITIES = torch.tensor([0.5, 0.3, 0.2])
+STEPS = torch.tensor([[0.8, 0.1, 0.1], [0.3, 0.3, 0.4], [0.2, 0.7, 0.1]])
+INDEPENDENT_STATES: dict[str, Callable[[], Prior]] = {
     "uniform": lambda: CategoricalPrior.uniform(3),
-    "fixed": lambda: CategoricalPrior.fixed(torch.tensor([0.5, 0.3, 0.2])),
+    "fixed": lambda: CategoricalPrior.fixed(PROBABILITIES),
     "learned": lambda: CategoricalPrior.learned(3),
     "dirichlet": lambda: CategoricalPrior.dirichlet(3, 0.7),
 }
+"""Priors under which a model has a closed form."""
+PRIORS: dict[str, Callable[[], Prior]] = {
+    **INDEPENDENT_STATES,
+    "chain, fixed": lambda: MarkovChainPrior.fixed(PROBABILITIES, STEPS),
+    "chain, learned": lambda: MarkovChainPrior.learned(3),
+    "chain, dirichlet": lambda: MarkovChainPrior.dirichlet(3, 0.7),
+    "topics": lambda: DirichletPrior.fixed(3, [0.7, 1.0, 2.0]),
+    "gaussian": lambda: GaussianPrior(DiagonalGaussian(2)),
+    "gaussian, full": lambda: GaussianPrior(FullGaussian(2), learned=True),
+    "process": lambda: process_prior(DiagonalGaussian(2)),
+    "process, full": lambda: process_prior(FullGaussian(2)),
+    "dynamics": lambda: LinearDynamicsPrior(FullGaussian(2)),
+}
+APPROXIMATIONS: dict[str, ExpectedLogMixture] = {
+    "quadrature": GaussHermite(6),
+    "grid": SharedGrid(),
+    "interior": InteriorBound(),
+    "interior_optimal": OptimalInteriorBound(),
+    "interior_free": FreeInteriorBound(),
+    "second_order": SecondOrder(),
+    "monte_carlo": MonteCarlo(10, fresh=False),
+}
+"""Of continuous latents, by the names users know them by; quadrature of one latent is the grid."""
+E_STEPS: dict[str, EStep] = {
+    "amortised": Amortised(),
+    "natural_gradient": NaturalGradient(2),
+    "free": FreePotentials(),
+    "free_inducing": FreeInducing(),
+}
 HEADS: dict[str, Head] = {"relative": RelativeHead(), "absolute": AbsoluteHead()}
-POLICIES: dict[str, AtomPolicy] = {"per site": PerSite(), "pooled": Pooled()}
+ATOMS: dict[str, AtomPolicy] = {"per_time": PerSite(), "pooled": Pooled()}
+
+
+def process_prior(family: Any, n_inducing: int = 5, length: float = 2.0, end: float = 7.0) -> GaussianProcessPrior:
+    """With a squared-exponential kernel."""
+    kernel = gpytorch.kernels.RBFKernel(batch_shape=torch.Size([family.latents]))
+    kernel.lengthscale = length
+    return GaussianProcessPrior(family, kernel, torch.linspace(0, end, n_inducing, dtype=torch.float64))
 
 
 def random_eta(family: Family, *shape: int, seed: int = 0) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     return family.to_valid(torch.randn(*shape, family.raw_size, generator=generator, dtype=torch.float64))
+
+
+def valid_potentials(family: Family, *shape: int, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return family.to_potential(torch.randn(*shape, family.raw_size, generator=generator, dtype=torch.float64))
+
+
+def sites_of(lengths: Sequence[int], longest: int | None = None, *, start: float = 0.0, step: float = 1.0) -> Sites:
+    """Observations of these lengths at equal steps, padded."""
+    every = torch.arange(longest or max(lengths))
+    exists = every < torch.tensor(list(lengths))[:, None]
+    times = (start + step * every.double()).expand(len(lengths), -1)
+    return Sites(torch.where(exists, times, 0.0), exists)
+
+
+def bound(posterior: Posterior, potentials: torch.Tensor, sites: Sites) -> torch.Tensor:
+    """Σ⟨g·t⟩ − KL of every observation: what the posterior is the best q for."""
+    return torch.where(sites.exists, (potentials * posterior.mu).sum(-1), 0.0).sum(-1) - posterior.kl
+
+
+# ---- models -------------------------------------------------------------------------------------------
 
 
 def tiny_data(n: int = 5, n_factors: int = 2, sites: int = 1, seed: int = 0) -> dict[str, np.ndarray]:
@@ -46,23 +135,77 @@ def tiny_model(
     data: Mapping[str, np.ndarray],
     *,
     head: str = "relative",
-    policy: str = "per site",
+    atoms: str = "per_time",
     sharpness: float = 3.0,
     seed: int = 0,
     **read_options: Any,
-) -> tuple[rp.RPM, rp.Observations]:
+) -> tuple[FittedRPM, rp.Observations]:
     """A fitted model with random linear factors, in float64."""
     observations = rp.read(dict(data), series=True, **read_options)
     with seeded(seed):
         networks = {name: rp.recognition.Linear((3,), prior.family.raw_size) for name in data}
-    model = rp.RPM(prior, networks, head=HEADS[head], atoms=POLICIES[policy], scaling="none", dtype=torch.float64)
+    model = rp.RPM(prior, networks, head=HEADS[head], atoms=ATOMS[atoms], scaling="none", dtype=torch.float64)
     with torch.no_grad():
         for parameter in model.recognition.parameters():
             parameter.mul_(sharpness)
     model.prepare(observations)
-    model.collect(observations)
-    return model, observations
+    return FittedRPM.collected(model, observations), observations
 
 
-def log_w(model: rp.RPM, observations: rp.Observations, own: bool = False) -> torch.Tensor:
-    return torch.cat([inferred.energy.total for inferred in model.infer(observations, own=own)])
+def log_w(model: FittedRPM, observations: rp.Observations, in_training: bool = True) -> torch.Tensor:
+    return model.free_energies(observations, in_training=in_training).total
+
+
+# ---- estimators ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TinyEstimator:
+    """An estimator with data small enough for it, and what it calls things."""
+
+    kind: type
+    size: str
+    """The argument that says how many latents, or states of them, there are."""
+    latents: str
+    """The verb that gives them."""
+    data: Callable[[int], Any]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    tables: bool = False
+    """Whether it takes a table whose columns are the factors'."""
+
+    def make(self, size: int = 2, **settings: Any) -> Any:
+        """Of this size, with few steps."""
+        return self.kind(**{self.size: size, "max_iter": 4, "n_init": 1, "random_state": 0, **self.options, **settings})
+
+    def fitted(self, **settings: Any) -> tuple[Any, Any]:
+        """With the data it was fitted to."""
+        x = self.data(0)
+        return self.make(**settings).fit(x), x
+
+    def latents_of(self, model: Any, x: Any) -> list[np.ndarray]:
+        """One array for every observation."""
+        return list(getattr(model, self.latents)(x))
+
+
+def _trials(seed: int) -> list[np.ndarray]:
+    random = np.random.default_rng(seed)
+    return data.waves((7, 5, 7, 6, 4, 7), 3, period=2.0, noise=0.3, random=random)
+
+
+def _parts(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(8, 6, 3))
+
+
+SINGLE = {"retries": 0}
+ESTIMATORS: dict[str, TinyEstimator] = {
+    "categorical": TinyEstimator(
+        rp.RPCategorical, "n_states", "predict_proba", lambda seed: data.clusters(30, seed=seed)[0], tables=True
+    ),
+    "fa": TinyEstimator(
+        rp.RPFA, "n_latents", "transform", lambda seed: data.views(30, seed=seed)[0], SINGLE, tables=True
+    ),
+    "gpfa": TinyEstimator(rp.RPGPFA, "n_latents", "transform", _trials, {**SINGLE, "n_inducing": 4}),
+    "hmm": TinyEstimator(rp.RPHMM, "n_states", "predict_proba", _trials),
+    "lds": TinyEstimator(rp.RPLDS, "n_latents", "transform", _trials, SINGLE),
+    "lda": TinyEstimator(rp.RPLDA, "n_topics", "transform", _parts),
+}

@@ -26,6 +26,7 @@ from rpmodels.families import (
     HasStatisticCovariance,
     Reparametrised,
 )
+from rpmodels.fitted import FittedRPM
 from rpmodels.inference import Amortised, ExactEStep, FreeInducing, FreePotentials, NaturalGradient
 from rpmodels.mixtures import (
     AtomMixture,
@@ -254,7 +255,7 @@ def test_the_optimal_bound_takes_a_family_with_a_domain_and_a_covariance():
     nearby = [eta_q + random(seed, *eta_q.shape, scale=0.5) for seed in range(10)]
     for a in nearby:  # η̃ as parameters: a bound wherever it is, and nowhere below the optimum
         assert (FreeInteriorBound()(eta_q, mixture, {"auxiliary": a}).numpy() >= optimal - 1e-9).all()
-    start = FreeInteriorBound().initial_rows(WideVonMises(), lambda: eta_q)
+    start = FreeInteriorBound().initial_parameters(WideVonMises(), lambda: eta_q)
     np.testing.assert_allclose(FreeInteriorBound()(eta_q, mixture, start).numpy(), closed, atol=1e-12)
 
 
@@ -351,9 +352,9 @@ def test_an_angle_is_found_with_parts_that_take_any_family():
     parts = {"e_step": Amortised(), "expected_log_mixture": InteriorBound(), "dtype": DOUBLE}
     model = rp.RPM(CirclePrior(VonMises()), networks, **parts)
     Amortised().check(model.prior, circular(VonMises())[1], True)
-    run = rp.train(model, observations, max_iter=150, learning_rate=0.05, batch_size=None, random_state=0)
-    assert run.history.table()["free_energy"][-1] > 0.5
-    (inferred,) = run.model.infer(observations)
+    fitted = rp.train(model, observations, max_iter=150, learning_rate=0.05, batch_size=None, random_state=0)
+    assert fitted.record.history["free_energy"][-1] > 0.5
+    (inferred,) = fitted.posterior(observations)
     found = inferred.posterior.mu[:, 0].numpy()
     # The zero and the direction of the angle are free: the best turn and mirroring of the plane.
     left, _, right = np.linalg.svd((found / np.linalg.norm(found, axis=-1, keepdims=True)).T @ truth)
@@ -548,14 +549,13 @@ def two_bumps(prior):
     parts = {"e_step": Amortised(), "expected_log_mixture": InteriorBound(), "dtype": DOUBLE}
     model = rp.RPM(prior, networks, **parts)
     model.prepare(observations)
-    model.collect(observations)
-    return model, observations
+    return FittedRPM.collected(model, observations), observations
 
 
 def test_log_w_by_quadrature_takes_the_density_of_the_prior():
     model, observations = two_bumps(TwoBumpsOfKnownDensity())
     exact = log_weight.by_quadrature(model, observations, 100).values
-    (inferred,) = model.infer(observations)
+    (inferred,) = model.posterior(observations)
     x = np.linspace(-15, 15, 6001)
     total = np.log(stats.norm.pdf(x[:, None], [-1.6, 1.6], 0.6).mean(-1)) + np.zeros((30, 1))
 

@@ -3,11 +3,13 @@
 import subprocess
 import sys
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 
 import rpmodels as rp
+from registry import ESTIMATORS
 from rpmodels.errors import InputError
 
 PACKAGES = ("xarray", "pynapple", "neo", "pandas")
@@ -21,16 +23,9 @@ def trials(seed=0, n=N, width=D):
     return x
 
 
-def smooth(**settings):
-    return rp.RPGPFA(1, **{"max_iter": 2, "n_init": 1, "retries": 0, "random_state": 0, "n_inducing": 4, **settings})
-
-
-def points(**settings):
-    return rp.RPFA(1, **{"max_iter": 2, "n_init": 1, "retries": 0, "random_state": 0, **settings})
-
-
-def states(**settings):
-    return rp.RPCategorical(2, **{"max_iter": 2, "n_init": 1, "random_state": 0, **settings})
+smooth = partial(ESTIMATORS["gpfa"].make, 1, max_iter=2)
+points = partial(ESTIMATORS["fa"].make, 1, max_iter=2)
+states = partial(ESTIMATORS["categorical"].make, max_iter=2)
 
 
 def assert_same(one, other):

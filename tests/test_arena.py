@@ -1,6 +1,5 @@
 """The arena: physics, pictures and ranges agree with each other; its cache and its refusals; the experiment."""
 
-import importlib
 import logging
 import sys
 from pathlib import Path
@@ -11,13 +10,11 @@ import pytest
 
 import rpmodels as rp
 from rpmodels import metrics
-from rpmodels.datasets import arena_camera
 from rpmodels.errors import InputError, MissingPackageError
-from rpmodels.experiments.arena import VIEWS, ArenaExperiment, Settings
-from rpmodels.experiments.curved_map import CurvedMap
-from rpmodels.experiments.runner import run_experiment
-
-MODULE = importlib.import_module("rpmodels.datasets.arena")  # its name in the package is the function's
+from rpmodels.paper.experiments.arena import VIEWS, ArenaExperiment, Settings
+from rpmodels.paper.experiments.curved_map import CurvedMap
+from rpmodels.paper.experiments.runner import run_experiment
+from rpmodels.paper.worlds import arena, arena_camera
 
 pytest.importorskip("mujoco", reason="the extra `arena` is not installed")
 
@@ -94,7 +91,7 @@ def test_cache_is_used_and_a_broken_one_is_rebuilt_aloud(tmp_path, monkeypatch, 
     first = rp.datasets.arena(2, 5, **small)
     (path,) = (tmp_path / "rpmodels" / "arena").glob("*.npz")
     with monkeypatch.context() as patched:
-        patched.setattr(MODULE, "_generate", lambda *_: pytest.fail("generated again"))
+        patched.setattr(arena, "_generate", lambda *_: pytest.fail("generated again"))
         again = rp.datasets.arena(2, 5, **small)
     np.testing.assert_array_equal(first.frames, again.frames)
     whole = path.read_bytes()
@@ -117,7 +114,7 @@ def test_a_full_disk_costs_the_cache_only(monkeypatch, caplog):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(MODULE, "write_atomically", full)
+    monkeypatch.setattr(arena, "write_atomically", full)
     with caplog.at_level(logging.WARNING, "rpmodels"):
         made = rp.datasets.arena(1, 2, side=8, random_state=0, progress=False)
     assert "could not be cached" in caplog.text

@@ -8,9 +8,11 @@ from sklearn.cluster import KMeans
 
 import rpmodels as rp
 from rpmodels.baselines import VQVAE, GumbelVAE, GumbelVQVAE
-from rpmodels.baselines.autoencoders import Autoencoder
-from rpmodels.baselines.decoders import Decoder, log_likelihood
-from rpmodels.baselines.quantisers import (
+from rpmodels.estimators.categorical import INTERVAL
+from rpmodels.observations import Unscaled
+from rpmodels.paper.baselines.autoencoders import Autoencoder
+from rpmodels.paper.baselines.decoders import Decoder, log_likelihood
+from rpmodels.paper.baselines.quantisers import (
     GumbelCodes,
     GumbelLogits,
     NearestCode,
@@ -18,9 +20,7 @@ from rpmodels.baselines.quantisers import (
     divergence_from_uniform,
     gumbel_softmax,
 )
-from rpmodels.baselines.recognisers import PeerImage, SameImage
-from rpmodels.estimators.categorical import RUNG
-from rpmodels.observations import Unscaled
+from rpmodels.paper.baselines.recognisers import PeerImage, SameImage
 from rpmodels.recognition import MLP
 
 K, SIDE = 4, 6
@@ -70,9 +70,9 @@ def test_what_a_fit_offers(fits, kind):
     assert len(np.unique(made.reshape(len(x), -1), axis=0)) <= K
     assert model.n_iter_ == len(model.history_["free_energy"]) == BRIEF["max_iter"]
     assert len(model.restarts_) == 2
-    rung = round(RUNG * model.n_iter_)
+    compared = round(INTERVAL * model.n_iter_)
     best = max(each.free_energies[0] for each in model.restarts_)  # by the training criterion, and by nothing else
-    assert best == pytest.approx(model.history_["free_energy"][:rung][-10:].mean())
+    assert best == pytest.approx(model.history_["free_energy"][:compared][-10:].mean())
     again = clone(model)
     assert again.get_params() == model.get_params()
     assert not hasattr(again, "model_")

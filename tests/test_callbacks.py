@@ -10,21 +10,16 @@ import pytest
 from sklearn.base import clone
 
 import rpmodels as rp
+from data import views
+from registry import ESTIMATORS
 from rpmodels.callbacks import State, TensorBoard
 from rpmodels.errors import RPModelsError
 
 accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 
 
-def data(n=40):
-    random = np.random.default_rng(0)
-    z = random.standard_normal((n, 1))
-    return {name: z + 0.3 * random.standard_normal((n, 2)) for name in "ab"}
-
-
 def estimator(*callbacks, **options):
-    settings = {"max_iter": 6, "n_init": 1, "retries": 0, "random_state": 0}
-    return rp.RPFA(1, callbacks=list(callbacks), **{**settings, **options})
+    return ESTIMATORS["fa"].make(1, callbacks=list(callbacks), **{"max_iter": 6, **options})
 
 
 def curves(folder):
@@ -41,7 +36,7 @@ def test_a_callback_sees_every_step_and_may_stop_the_run():
         if state.step == 4:
             state.stop_reason = "enough"
 
-    model = estimator(enough).fit(data())
+    model = estimator(enough).fit(views(40, width=2, noise=0.3)[0])
     assert (model.n_iter_, model.stop_reason_) == (4, "enough")
     steps, values, rates, finite = zip(*seen, strict=True)
     assert steps == (1, 2, 3, 4)
@@ -52,7 +47,7 @@ def test_a_callback_sees_every_step_and_may_stop_the_run():
 
 def test_tensorboard_has_every_term_of_every_step(tmp_path):
     with TensorBoard(tmp_path / "run") as board:
-        model = estimator(board).fit(data())
+        model = estimator(board).fit(views(40, width=2, noise=0.3)[0])
     written = curves(tmp_path / "run")
     assert set(written) == set(model.history_) - {"step"}
     for name, curve in written.items():
@@ -81,11 +76,11 @@ def test_fewer_rows_and_the_last_one(tmp_path):
 def test_it_is_copied_without_its_open_file(tmp_path):
     board = TensorBoard(tmp_path)
     assert not list(tmp_path.iterdir())  # nothing is opened before the first step
-    model = estimator(board).fit(data())
+    model = estimator(board).fit(views(40, width=2, noise=0.3)[0])
     (twin,) = clone(model).callbacks
     for each in (twin, pickle.loads(pickle.dumps(board)), copy.deepcopy(board)):
         assert (each.log_dir, each._writer) == (tmp_path, None)
-    pickle.loads(pickle.dumps(model)).score(data())
+    pickle.loads(pickle.dumps(model)).score(views(40, width=2, noise=0.3)[0])
     board.close()
     assert len(list(tmp_path.iterdir())) == 1
     model.save(tmp_path.parent / "model")

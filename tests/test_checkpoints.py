@@ -1,12 +1,12 @@
 """Fits that are killed, interrupted, resumed or continued: the same numbers, bit for bit, or a clear refusal."""
 
+import importlib
 import os
 import resource
 import signal
-import subprocess
-import sys
 import time
 import warnings
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -14,22 +14,23 @@ import pytest
 import torch
 
 import rpmodels as rp
+from data import ball
+from data import clusters as drawn
+from processes import start
+from references import Killed
 from rpmodels import persistence
 from rpmodels.errors import FileError, RPModelsWarning
-from rpmodels.learning import Move, restarts
+from rpmodels.learning import Move
 from rpmodels.learning import checkpoints as checkpoints_module
 from rpmodels.learning.contenders import Contender
 
 
-def clusters(n=60, seed=0):
-    rng = np.random.default_rng(seed)
-    z = rng.integers(3, size=n)
-    centres = 3.0 * rng.standard_normal((2, 3, 4))
-    return {name: centres[j, z] + rng.standard_normal((n, 4)) for j, name in enumerate(("a", "b"))}
+def clusters(seed=0):
+    return drawn(distance=3.0, noise=1.0, seed=seed)[0]
 
 
 def series(seed=0):
-    return rp.datasets.plain_ball(n_trials=6, n_times=8, random_state=seed).x
+    return ball(6, 8, seed).x
 
 
 def categorical(**options):
@@ -40,6 +41,12 @@ def gpfa(**options):
     return rp.RPGPFA(**{"max_iter": 120, "n_inducing": 4, "n_init": 2, "retries": 0, "random_state": 0} | options)
 
 
+@cache
+def uninterrupted(make, data):
+    """The fit that others must end at; made once."""
+    return make().fit(data())
+
+
 MODELS = {
     "categorical, minibatches": (categorical, clusters),
     "categorical, held out": (lambda: categorical(validation_fraction=0.2, patience=30), clusters),
@@ -48,10 +55,6 @@ MODELS = {
     "gpfa, free and by turns": (lambda: gpfa(e_step="free", alternate=10, max_iter=60), series),
     "own optimiser": (lambda: gpfa(optimiser=lambda p: torch.optim.SGD(p, lr=1e-3, momentum=0.9), max_iter=60), series),
 }
-
-
-class Killed(BaseException):
-    """Stands for the end of the process."""
 
 
 def same(one, other):
@@ -89,7 +92,7 @@ ALWAYS = ("categorical, held out", "gpfa", "gpfa, free and by turns")
 )
 def test_a_fit_killed_at_any_checkpoint_ends_at_the_same_numbers(name, tmp_path, monkeypatch):
     make, data = MODELS[name]
-    whole = make().fit(data())
+    whole = uninterrupted(make, data)
     written = []
     save = checkpoints_module.save_state
     with monkeypatch.context() as patch:
@@ -130,7 +133,7 @@ def test_moves_are_not_proposed_anew(proposes, tmp_path, monkeypatch):
 
 
 def test_workers_write_their_own_files(tmp_path):
-    whole = gpfa().fit(series())
+    whole = uninterrupted(gpfa, series)
     same(gpfa(n_jobs=2).fit(series(), checkpoint=tmp_path), whole)
     assert len(list(tmp_path.glob("*.checkpoint"))) == len(whole.restarts_)
     same(gpfa(n_jobs=2).fit(series(), checkpoint=tmp_path), whole)
@@ -201,7 +204,7 @@ def test_a_state_that_no_file_can_hold_is_refused_before_the_work_is_lost(tmp_pa
 
 
 def test_a_full_disk_ends_no_fit_and_keeps_the_last_checkpoint(tmp_path, monkeypatch):
-    whole = gpfa().fit(series())
+    whole = uninterrupted(gpfa, series)
     save, count = checkpoints_module.save_state, 0
 
     def filling(path, state):
@@ -245,11 +248,11 @@ def test_an_unsaved_rival_makes_later_files_of_the_champion_worthless(tmp_path, 
     monkeypatch.setattr(rp.RPCategorical, "_move", lambda self: Always())
     monkeypatch.setattr(checkpoints_module.Checkpoints, "save", refused)
     steps = []
-    climb = Contender.climb
+    train_to = Contender.train_to
     monkeypatch.setattr(
         Contender,
-        "climb",
-        lambda self, data, until: (climb(self, data, until), steps.append((until, self.checkpoints)))[0],
+        "train_to",
+        lambda self, data, until: (train_to(self, data, until), steps.append((until, self.checkpoints)))[0],
     )
     categorical(max_iter=300, n_init=2).fit(clusters(), checkpoint=tmp_path)
     late = [kept for until, kept in steps if until > 3 * round(300 * 0.055) + 2]
@@ -296,15 +299,15 @@ def test_an_interrupt_keeps_what_was_learnt():
 
 def test_an_interrupt_among_the_restarts_keeps_the_best(monkeypatch):
     calls = []
-    climb = Contender.climb
+    train_to = Contender.train_to
 
     def interrupted(self, observations, until):
         calls.append(until)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return climb(self, observations, until)
+        return train_to(self, observations, until)
 
-    monkeypatch.setattr(Contender, "climb", interrupted)
+    monkeypatch.setattr(Contender, "train_to", interrupted)
     with pytest.warns(RPModelsWarning, match="Interrupted at step"):
         model = gpfa(n_init=3).fit(series())
     first = [each.free_energies[0] for each in model.restarts_[:2]]
@@ -318,14 +321,14 @@ def test_an_interrupt_before_anything_was_learnt_is_an_interrupt(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(restarts, "enter", interrupted)
+    monkeypatch.setattr(importlib.import_module("rpmodels.learning.tournament"), "enter", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(series(seed=1))
     assert model.score_ == before
 
 
 def test_an_interrupted_fit_can_be_resumed(tmp_path):
-    whole = gpfa().fit(series())
+    whole = uninterrupted(gpfa, series)
     with pytest.warns(RPModelsWarning, match="Interrupted"):
         gpfa(callbacks=[InterruptedAt(112)]).fit(series(), checkpoint=tmp_path, checkpoint_every=0.0)
     same(gpfa().fit(series(), checkpoint=tmp_path, checkpoint_every=0.0), whole)
@@ -362,16 +365,14 @@ def test_a_warm_start_refuses_data_of_another_shape():
 
 
 def test_a_cold_start_forgets(recwarn):
-    once = categorical().fit(clusters())
-    same(categorical().fit(clusters(seed=3)).fit(clusters()), once)
+    once = uninterrupted(categorical, clusters)
+    same(categorical(max_iter=10).fit(clusters(seed=3)).set_params(max_iter=60).fit(clusters()), once)
 
 
 # ---- kill -9 ----------------------------------------------------------------------------------------
 
 PROGRAM = """
-import sys, torch, numpy as np
-torch.set_num_threads(1)
-import rpmodels as rp
+import sys, numpy as np, rpmodels as rp
 x = rp.datasets.plain_ball(n_trials=8, n_times=12, random_state=0).x
 model = rp.RPGPFA(max_iter=150, n_inducing=5, retries=0, random_state=0, n_jobs=int(sys.argv[3]))
 print("begun", flush=True)
@@ -382,11 +383,12 @@ np.savez(sys.argv[2], latents=model.transform(x), score=float(model.score_), f=m
 
 def begin(folder, out, n_jobs):
     """The program in a process of its own, once it has begun to fit."""
-    command = [sys.executable, "-c", PROGRAM, str(folder), str(out), str(n_jobs)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    with process.stdout:
-        assert process.stdout.readline() == "begun\n"
-    return process
+    program = start(PROGRAM, folder.parent, folder, out, n_jobs)
+    deadline = time.monotonic() + 60
+    while "begun" not in program.printed():
+        assert time.monotonic() < deadline, program.printed()
+        time.sleep(0.01)
+    return program
 
 
 def numbers(path):
@@ -394,22 +396,22 @@ def numbers(path):
         return dict(stored)
 
 
-def uninterrupted(tmp_path):
-    process = begin(tmp_path / "whole", tmp_path / "whole.npz", 1)
+def in_one_go(tmp_path):
+    program = begin(tmp_path / "whole", tmp_path / "whole.npz", 1)
     begun = time.monotonic()
-    assert process.wait() == 0
+    assert program.wait() == 0
     return numbers(tmp_path / "whole.npz"), time.monotonic() - begun
 
 
 def check_kills(tmp_path, kills, n_jobs, seed):
-    whole, seconds = uninterrupted(tmp_path)
+    whole, seconds = in_one_go(tmp_path)
     rng = np.random.default_rng(seed)
     for number in range(kills):
         folder, out = tmp_path / f"k{number}", tmp_path / f"k{number}.npz"
-        process = begin(folder, out, n_jobs)
+        program = begin(folder, out, n_jobs)
         time.sleep(rng.uniform(0.05, 0.9) * seconds)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        os.kill(program.pid, signal.SIGKILL)
+        program.wait()
         assert begin(folder, out, n_jobs).wait() == 0
         resumed = numbers(out)
         for name in whole:
@@ -436,16 +438,16 @@ def test_workers_of_a_killed_fit_end_by_themselves(tmp_path):
         status = Path(f"/proc/{pid}/stat").read_text() if Path(f"/proc/{pid}/stat").exists() else ""
         return ") Z" not in status
 
-    process = begin(tmp_path / "c", tmp_path / "c.npz", 2)
+    program = begin(tmp_path / "c", tmp_path / "c.npz", 2)
     deadline = time.monotonic() + 60
     children: list[int] = []
     while len(children) < 3 and time.monotonic() < deadline:
-        listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        listed = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text()
         children = [int(each) for each in listed.split()]
         time.sleep(0.05)
     assert children
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    os.kill(program.pid, signal.SIGKILL)
+    program.wait()
     deadline = time.monotonic() + 30
     while any(map(alive, children)) and time.monotonic() < deadline:
         time.sleep(0.2)

@@ -5,6 +5,9 @@ import numpy as np
 import pytest
 
 import rpmodels as rp
+from data import clusters
+
+pytestmark = pytest.mark.soak  # workers take long to import things; joblib's own processes are met in many tests
 
 
 @pytest.fixture(scope="module")
@@ -17,28 +20,21 @@ def cluster():
         yield client
 
 
-def pairs(n=80):
-    random = np.random.default_rng(0)
-    z = random.integers(3, size=n)
-    return {name: random.normal(size=(3, 4))[z] + 0.4 * random.normal(size=(n, 4)) for name in "ab"}
-
-
 def test_restarts_on_dask(cluster):
     estimator = rp.RPCategorical(3, max_iter=40, n_init=4, random_state=0)
-    alone = estimator.fit(pairs())
+    alone = estimator.fit(clusters(80)[0])
     tried, score = [attempt.free_energies[0] for attempt in alone.restarts_], float(alone.score_)
     with joblib.parallel_config(backend="dask"):
-        spread = estimator.fit(pairs())
+        spread = estimator.fit(clusters(80)[0])
     assert [attempt.free_energies[0] for attempt in spread.restarts_] == pytest.approx(tried)
     assert float(spread.score_) == pytest.approx(score)
     ran = cluster.run(lambda dask_worker: dask_worker.state.executed_count)
     assert all(ran.values()), ran  # both workers had something to do
 
 
-@pytest.mark.soak
 def test_cross_validation_on_dask(cluster):
     estimator = rp.RPCategorical(3, max_iter=20, n_init=1, random_state=0)
-    alone = rp.evaluation.cross_validate(estimator, pairs(), cv=2)
+    alone = rp.evaluation.cross_validate(estimator, clusters(80)[0], cv=2)
     with joblib.parallel_config(backend="dask"):
-        spread = rp.evaluation.cross_validate(estimator, pairs(), cv=2)
+        spread = rp.evaluation.cross_validate(estimator, clusters(80)[0], cv=2)
     np.testing.assert_allclose(spread.held_out, alone.held_out)

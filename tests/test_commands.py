@@ -9,15 +9,15 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import rpmodels as rp
+from command_line import command
 from rpmodels import cli, persistence, plots
 from rpmodels.errors import RunError
-from rpmodels.experiments import experiment, runner
-from rpmodels.experiments.experiment import Experiment, Outcome, Row
-from rpmodels.experiments.peer_supervision import Settings
 from rpmodels.learning import Training
+from rpmodels.paper.experiments import experiment, runner
+from rpmodels.paper.experiments.experiment import Experiment, Outcome, Row
+from rpmodels.paper.experiments.peer_supervision import Settings
 
 
 class Toy(Experiment):
@@ -96,10 +96,6 @@ def test_other_settings_need_force_and_methods_choose_rows(tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def command(*words):
-    return CliRunner().invoke(cli.app, list(words))
-
-
 @pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["experiments"], ["versions"]])
 def test_help_and_lists(words):
     result = command(*words)
@@ -134,12 +130,14 @@ class _Parser(html.parser.HTMLParser):
 def test_peer_supervision_from_its_command_line_and_its_page(tmp_path, monkeypatch):
     """Seconds long: the real experiment with few steps."""
     monkeypatch.setattr(
-        "rpmodels.experiments.peer_supervision.RPCategorical",
+        "rpmodels.paper.experiments.peer_supervision.RPCategorical",
         lambda k, **options: rp.RPCategorical(k, n_init=2, max_iter=20, **options),
     )
-    monkeypatch.setattr("rpmodels.experiments.peer_supervision.Training", functools.partial(Training, max_iter=20))
+    monkeypatch.setattr(
+        "rpmodels.paper.experiments.peer_supervision.Training", functools.partial(Training, max_iter=20)
+    )
     out = tmp_path / "out"
-    result = command("run", "peer-supervision", "--out", str(out), "--seeds", "2")
+    result = command("run", "peer-supervision", "--out", str(out), "--seeds", "1")
     assert result.exit_code == 0, result.output
     metrics = json.loads((out / "metrics.json").read_text())
     names = {(row["model"], row["metric"]) for row in metrics["rows"]}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import rpmodels as rp
+from data import views
 from rpmodels.errors import RPModelsError
 from rpmodels.evaluation import (
     Decoder,
@@ -135,14 +136,8 @@ def test_states_are_put_into_order():
 # ---- stability --------------------------------------------------------------------------------------
 
 
-def views(n=120, seed=0):
-    rng = np.random.default_rng(seed)
-    z = rng.standard_normal((n, 1))
-    return {name: z @ rng.standard_normal((1, 3)) + 0.2 * rng.standard_normal((n, 3)) for name in ("a", "b")}, z
-
-
 def test_runs_that_find_the_same_agree():
-    x, _ = views(n=200)
+    x, _ = views(200, width=3, noise=0.2)
     found = stability(rp.RPFA(1, max_iter=80, n_init=1, retries=0, learning_rate=2e-2), x, n_runs=3)
     assert found.mean > 0.9
     assert len(found.scores) == 3
@@ -171,7 +166,7 @@ def test_states_of_several_runs_are_matched():
 
 
 def test_a_table_is_compared_with_decompositions():
-    x, z = views()
+    x, z = views(120, width=3, noise=0.2)
     found = compare_baselines(x, z, estimator=rp.RPFA(1, max_iter=80, n_init=1, learning_rate=2e-2), cv=2)
     assert set(found.values) == {"RPFA", "PCA", "FA", "CCA"}
     for measures in found.values.values():
@@ -215,4 +210,4 @@ def test_outliers_are_clipped_for_all():
 )
 def test_bad_calls_of_comparisons(options, words):
     with pytest.raises((RPModelsError, ValueError), match=words):
-        compare_baselines(views()[0], **options)
+        compare_baselines(views(120, width=3, noise=0.2)[0], **options)

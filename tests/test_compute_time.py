@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import rpmodels as rp
-from rpmodels.experiments import compute_time
-from rpmodels.experiments.compute_time import BALL, PAIRS, Clock, Settings, earliest
-from rpmodels.experiments.experiment import Row
 from rpmodels.learning import State
+from rpmodels.paper.experiments import compute_time
+from rpmodels.paper.experiments.compute_time import BALL, PAIRS, Clock, Settings, earliest
+from rpmodels.paper.experiments.experiment import Row
 
 TINY = Settings("digits", 8, 12, 5, pair_steps=6, ball_steps=6)
 
@@ -79,6 +79,6 @@ def test_the_quality_of_a_model_in_training_is_that_of_the_estimator():
     observations = rp.read({"x": series.x}, series=True, times=series.times)
     estimator = rp.RPGPFA(1, n_inducing=5, max_iter=6, random_state=0)
     model, training = estimator.build(observations)
-    rp.train(model, observations, training, random_state=0)
-    mean = torch.cat([model.prior.family.moments(each.posterior.eta)[0] for each in model.infer(observations)])
+    fitted = rp.train(model, observations, training, random_state=0)
+    mean = torch.cat([model.prior.family.moments(each.posterior.eta)[0] for each in fitted.posterior(observations)])
     assert curve["quality"][-1] == pytest.approx(1 - rp.metrics.nmse(mean.numpy(), series.z), abs=1e-4)

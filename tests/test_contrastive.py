@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 import rpmodels as rp
 from rpmodels.baselines import DeepCCA, InfoNCE
-from rpmodels.baselines.pair_criteria import CanonicalCorrelations, NoiseContrast
+from rpmodels.paper.baselines.pair_criteria import CanonicalCorrelations, NoiseContrast
 
 K = 3
 BRIEF = {"max_iter": 100, "n_init": 2, "learning_rate": 3e-3, "batch_size": 100, "random_state": 0}

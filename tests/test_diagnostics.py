@@ -7,15 +7,14 @@ import pytest
 import torch
 
 import rpmodels as rp
+from data import views
 from rpmodels.evaluation import diagnose
 from rpmodels.evaluation.diagnostics import mixture_distance
 
 
 @pytest.fixture(scope="module")
 def healthy():
-    rng = np.random.default_rng(0)
-    z = rng.standard_normal((400, 1))
-    x = {name: z @ rng.standard_normal((1, 4)) + 0.5 * rng.standard_normal((400, 4)) for name in "ab"}
+    x, _ = views(400, noise=0.5)
     return rp.RPFA(1, max_iter=150, n_init=1, retries=0, learning_rate=2e-2, random_state=0).fit(x), x
 
 
@@ -40,7 +39,7 @@ def test_a_latent_that_no_factor_speaks_of_is_dead(healthy):
 
 def test_a_factor_that_says_nothing_is_named(healthy):
     model, x = copy.deepcopy(healthy[0]), healthy[1]
-    last = [each for each in dict(model.model_.recognisers())["b"].modules() if isinstance(each, torch.nn.Linear)][-1]
+    last = [each for each in model.model_.recogniser("b").modules() if isinstance(each, torch.nn.Linear)][-1]
     with torch.no_grad():
         last.weight.zero_()
         last.bias.copy_(torch.tensor([0.0, -20.0]))

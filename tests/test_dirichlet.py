@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import linear_sum_assignment
-from scipy.special import digamma, gammaln, logsumexp
+from scipy.special import digamma
 from sklearn.decomposition import LatentDirichletAllocation
 
 import rpmodels as rp
-from rpmodels.carriers import Sites
+from oracles.differences import central_difference
+from oracles.dirichlet import elbo, softmax, swept
+from oracles.enumeration import log_sum_of_words
+from registry import bound as bound_at
+from registry import sites_of
 from rpmodels.errors import InputError
-from rpmodels.learning.train import RPMObjective
+from rpmodels.learning import RPMObjective
 from rpmodels.mixtures import Pooled
 from rpmodels.priors import dirichlet_sweeps
 from rpmodels.priors.dirichlet import DirichletPosterior, DirichletPrior
@@ -27,44 +31,10 @@ def some_potentials(*shape: int, sharpness: float = 1.0, seed: int = 0) -> torch
     return sharpness * torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def sites_of(n: int, t: int, lengths: list[int] | None = None) -> Sites:
-    there = torch.arange(t) < torch.tensor(lengths or [t] * n)[:, None]
-    return Sites(torch.arange(t, dtype=torch.float64).expand(n, t), there)
-
-
 def conditioned(alpha, potentials: torch.Tensor, lengths: list[int] | None = None) -> DirichletPosterior:
     prior = DirichletPrior.fixed(potentials.shape[-1], alpha).to(potentials.dtype)
-    return prior.condition(potentials, sites_of(*potentials.shape[:2], lengths))
-
-
-def bound(posterior: DirichletPosterior, potentials: torch.Tensor) -> torch.Tensor:
-    """As `free_energy` puts it together after the exact E-step."""
-    there = posterior.sites.exists
-    return torch.where(there, (potentials * posterior.mu).sum(-1), 0.0).sum(-1) - posterior.kl
-
-
-def log_beta(a: np.ndarray) -> np.ndarray:
-    return gammaln(a).sum(-1) - gammaln(a.sum(-1))
-
-
-def elbo(q: np.ndarray, a: np.ndarray, potentials: np.ndarray, alpha: np.ndarray) -> float:
-    """Of one observation, for any q(z) (T, K) and q(ω) = Dirichlet(a), term by term."""
-    log_omega = digamma(a) - digamma(a.sum())
-    kl_omega = log_beta(alpha) - log_beta(a) + ((a - alpha) * log_omega).sum()
-    kl_z = (q * (np.log(np.maximum(q, 1e-300)) - log_omega)).sum()
-    return float((q * potentials).sum() - kl_omega - kl_z)
-
-
-def softmax(x: np.ndarray) -> np.ndarray:
-    return np.exp(x - logsumexp(x, axis=-1, keepdims=True))
-
-
-def log_w(potentials: np.ndarray, alpha: np.ndarray) -> float:
-    """log Σ_z exp(Σ_t potentials) ∫ p(z|ω) p(ω) dω, by enumeration of z."""
-    t, k = potentials.shape
-    every = np.array(list(itertools.product(range(k), repeat=t)))
-    counts = (every[..., None] == np.arange(k)).sum(1)
-    return float(logsumexp(potentials[np.arange(t), every].sum(1) + log_beta(alpha + counts) - log_beta(alpha)))
+    n, t = potentials.shape[:2]
+    return prior.condition(potentials, sites_of(lengths or [t] * n, t))
 
 
 # ---- the posterior ------------------------------------------------------------------------------
@@ -125,10 +95,7 @@ def test_leaps_end_where_sweeps_end_or_higher(alpha):
     for sharpness, n_sweeps in ((4.0, 1000), (0.3, 3000)):
         potentials = some_potentials(20, 20, 3, sharpness=sharpness, seed=2)
         prior = np.full(3, alpha)
-        a = np.full((20, 3), alpha + 20 / 3)
-        for _ in range(n_sweeps):
-            a = prior + softmax(potentials.numpy() + digamma(a)[:, None]).sum(1)
-        z = softmax(potentials.numpy() + digamma(a)[:, None])
+        z, a = swept(potentials.numpy(), prior, n_sweeps)
         plain = np.array([elbo(z[n], a[n], potentials[n].numpy(), prior) for n in range(20)])
         found = bound(conditioned(alpha, potentials), potentials).numpy()
         if sharpness > 1 or alpha > 0.5:
@@ -142,7 +109,7 @@ def test_the_bound_is_below_the_sum_over_all_states_and_close_when_potentials_ar
     for sharpness in (0.5, 3.0, 30.0):
         potentials = some_potentials(30, 3, 3, sharpness=sharpness, seed=3)
         alpha = np.array([0.7, 1.0, 2.0])
-        exact = np.array([log_w(each.numpy(), alpha) for each in potentials])
+        exact = np.array([log_sum_of_words(each.numpy(), alpha) for each in potentials])
         gap = exact - bound(conditioned(alpha.tolist(), potentials), potentials).numpy()
         assert gap.min() > -1e-10
         gaps[sharpness] = np.median(gap)
@@ -171,16 +138,20 @@ def test_the_gradient_is_that_of_the_converged_bound(alpha, sharpness):
     torch.testing.assert_close(gradient, torch.where(there, posterior.mu, 0.0), rtol=0, atol=1e-10)
     h = 1e-5 * min(1.0, sharpness)
     random = np.random.default_rng(0)
+    moved = potentials.detach().clone()
+
+    def anew():
+        return bound(conditioned(alpha, moved, [7, 4, 6]), moved).sum()
+
     for n, t, k in random.integers((3, 7, 3), size=(12, 3)):
-        values = []
-        for sign in (1, -1):
-            moved = potentials.detach().clone()
-            moved[n, t, k] += sign * h
-            values.append(float(bound(conditioned(alpha, moved, [7, 4, 6]), moved).sum()))
-        assert (values[0] - values[1]) / (2 * h) == pytest.approx(float(gradient[n, t, k]), abs=1e-6)
+        assert central_difference(anew, moved, (n, t, k), h) == pytest.approx(float(gradient[n, t, k]), abs=1e-6)
 
 
-def lookup_model(prior: DirichletPrior, words: np.ndarray, n_words: int, seed: int = 0, dtype=torch.float64):
+def bound(posterior: DirichletPosterior, potentials: torch.Tensor) -> torch.Tensor:
+    return bound_at(posterior, potentials, posterior.sites)
+
+
+def lookup_objective(prior: DirichletPrior, words: np.ndarray, n_words: int, seed: int = 0, dtype=torch.float64):
     observations = rp.read({"word": words}, series=True)
     with seeded(seed):
         table = rp.recognition.LookupTable(n_words, prior.family.n_states)
@@ -190,33 +161,31 @@ def lookup_model(prior: DirichletPrior, words: np.ndarray, n_words: int, seed: i
     model = rp.RPM(prior, {"word": table}, atoms=Pooled(), dtype=dtype)
     model.prepare(observations)
     index = np.arange(len(observations))
-    return model, observations.batch(index, dtype, torch.device("cpu"))
+    return RPMObjective(model, observations), observations.batch(index, dtype, torch.device("cpu"))
 
 
 def test_the_gradient_of_the_assembled_free_energy_by_finite_differences():
     """Through f, F and the fixed point, in the parameters of the recognition network."""
     words = np.random.default_rng(0).integers(0, 5, (6, 8))
-    model, batch = lookup_model(DirichletPrior.fixed(3, [0.4, 1.0, 0.8]), words, 5)
-    (table,) = model.recognition.parameters()
-    model.evaluate(batch, 6.0).energy.total.sum().backward()
+    objective, batch = lookup_objective(DirichletPrior.fixed(3, [0.4, 1.0, 0.8]), words, 5)
+    (table,) = objective.model.recognition.parameters()
+    objective.evaluate(batch).energy.total.sum().backward()
+
+    def anew():
+        return objective.evaluate(batch).energy.total.sum()
+
     for index in itertools.product(range(5), range(3)):
-        values = []
-        for sign in (1, -1):
-            with torch.no_grad():
-                table[index] += sign * 1e-5
-                values.append(float(model.evaluate(batch, 6.0).energy.total.sum()))
-                table[index] -= sign * 1e-5
-        assert (values[0] - values[1]) / 2e-5 == pytest.approx(float(table.grad[index]), abs=1e-6)
+        assert central_difference(anew, table, index, 1e-5) == pytest.approx(float(table.grad[index]), abs=1e-6)
 
 
 def test_the_free_energy_of_a_model_is_below_its_log_likelihood():
     words = np.random.default_rng(1).integers(0, 4, (5, 3))
     alpha = np.array([0.6, 1.5])
-    model, batch = lookup_model(DirichletPrior.fixed(2, alpha.tolist()), words, 4)
-    inferred = model.evaluate(batch, 5.0)
+    objective, batch = lookup_objective(DirichletPrior.fixed(2, alpha.tolist()), words, 4)
+    inferred = objective.evaluate(batch)
     f = torch.softmax(inferred.factors["word"].g, -1).detach().numpy()
     potentials = np.log(f / f.mean((0, 1)))
-    exact = np.array([log_w(each, alpha) for each in potentials])
+    exact = np.array([log_sum_of_words(each, alpha) for each in potentials])
     gap = exact - inferred.energy.total.detach().numpy()
     assert gap.min() > 0
     assert gap.max() < 0.6
@@ -286,7 +255,7 @@ def test_potentials_that_are_not_numbers_stay_with_their_observation():
 
 def test_prior_draws_have_the_moments_of_the_urn(generator):
     alpha = torch.tensor([0.5, 1.0, 2.5])
-    z = DirichletPrior.fixed(3, alpha.tolist()).sample(sites_of(40_000, 4), generator)
+    z = DirichletPrior.fixed(3, alpha.tolist()).sample(sites_of([4] * 40_000), generator)
     one_hot = torch.nn.functional.one_hot(z, 3).double()
     mean = (alpha / alpha.sum()).double()
     assert (one_hot.mean((0, 1)) - mean).abs().max() < 0.01
@@ -296,7 +265,7 @@ def test_prior_draws_have_the_moments_of_the_urn(generator):
         assert ((one_hot[:, s] * one_hot[:, t]).mean(0) - expected).abs().max() < 0.015
 
 
-def test_weighted_draws_give_log_w(generator):
+def test_weighted_draws_give_log_sum_of_words(generator):
     """⟨exp(potentials) p/q⟩ is the sum over all states, with sites missing or not there as without them."""
     potentials = some_potentials(3, 5, 3, sharpness=1.5, seed=8)
     potentials[0, 1] = 0.0
@@ -309,7 +278,7 @@ def test_weighted_draws_give_log_w(generator):
         weights.append(torch.where(posterior.sites.exists, chosen, 0.0).sum(-1) + log_ratio)
     stacked = torch.stack(weights)
     estimate = torch.logsumexp(stacked, 0) - np.log(len(stacked))
-    exact = [log_w(each[:t].numpy(), np.full(3, 0.6)) for each, t in zip(potentials, lengths, strict=True)]
+    exact = [log_sum_of_words(each[:t].numpy(), np.full(3, 0.6)) for each, t in zip(potentials, lengths, strict=True)]
     np.testing.assert_allclose(estimate, exact, atol=0.05)
     np.testing.assert_array_less(bound(posterior, potentials), exact)
 
@@ -336,7 +305,7 @@ def test_a_learned_alpha_climbs_and_finds_the_truth(symmetric):
     z = np.array([random.choice(3, 100, p=each) for each in omega])
     potentials = torch.as_tensor(10.0 * (z[..., None] == np.arange(3)))
     prior = DirichletPrior.learned(3, 1.5, symmetric=symmetric)
-    sites, weights = sites_of(400, 100), torch.ones(400, dtype=torch.float64)
+    sites, weights = sites_of([100] * 400), torch.ones(400, dtype=torch.float64)
     values = []
     for _ in range(12):
         posterior = prior.condition(potentials, sites)
@@ -349,7 +318,7 @@ def test_a_learned_alpha_climbs_and_finds_the_truth(symmetric):
     # By batches, running sums forget where they started and stay near.
     for _ in range(5):
         for part in torch.arange(400).split(100):
-            posterior = prior.condition(potentials[part], sites_of(100, 100))
+            posterior = prior.condition(potentials[part], sites_of([100] * 100))
             prior.update(prior.sums(posterior, weights[part]), 0.25)
     np.testing.assert_allclose(prior.alpha, truth, rtol=0.2)
 
@@ -357,17 +326,19 @@ def test_a_learned_alpha_climbs_and_finds_the_truth(symmetric):
 def test_a_fixed_alpha_stays_and_a_learned_one_has_limits():
     potentials = some_potentials(4, 10, 2, sharpness=20.0)
     fixed = DirichletPrior.fixed(2, 0.7)
-    fixed.update(fixed.sums(fixed.condition(potentials, sites_of(4, 10)), torch.ones(4, dtype=torch.float64)), 1.0)
+    fixed.update(fixed.sums(fixed.condition(potentials, sites_of([10] * 4)), torch.ones(4, dtype=torch.float64)), 1.0)
     assert fixed.alpha.tolist() == [0.7, 0.7]
     learned = DirichletPrior.learned(2, 0.5)
     alike = torch.zeros(4, 10, 2, dtype=torch.float64)
     alike[..., 0] = 30.0  # every observation all of the first category: there is no maximum
     for _ in range(200):
-        learned.update(learned.sums(learned.condition(alike, sites_of(4, 10)), torch.ones(4, dtype=torch.float64)), 1.0)
+        learned.update(
+            learned.sums(learned.condition(alike, sites_of([10] * 4)), torch.ones(4, dtype=torch.float64)), 1.0
+        )
     assert torch.isfinite(learned.alpha).all()
     assert float(learned.alpha.min()) >= 1e-3
     nothing = DirichletPrior.learned(2)
-    nothing.update(nothing.sums(nothing.condition(alike, sites_of(4, 10)), torch.zeros(4, dtype=torch.float64)), 0.5)
+    nothing.update(nothing.sums(nothing.condition(alike, sites_of([10] * 4)), torch.zeros(4, dtype=torch.float64)), 0.5)
     assert nothing.alpha.tolist() == [1.0, 1.0]
 
 
@@ -387,7 +358,7 @@ def test_the_rest_of_the_contract():
     assert prior.couples_sites
     assert prior.family.n_states == 3
     assert float(prior.parameter_kl()) == 0
-    assert prior.reference(sites_of(2, 4), True).tolist() == [[0.0] * 3]
+    assert prior.reference(sites_of([4] * 2), True).tolist() == [[0.0] * 3]
     assert "concentration.alpha" in prior.state_dict()
 
 
@@ -405,17 +376,16 @@ def test_lookup_tables_find_the_topics_of_latent_dirichlet_allocation():
         3, doc_topic_prior=0.5, topic_word_prior=1e-3, learning_method="batch", max_iter=60, random_state=0
     ).fit(counts)
     theirs = lda.components_ / lda.components_.sum(1, keepdims=True)
-    model, batch = lookup_model(DirichletPrior.fixed(3, 0.5), words, 12)
-    objective = RPMObjective(model, 200.0)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.1)
+    objective, batch = lookup_objective(DirichletPrior.fixed(3, 0.5), words, 12)
+    optimiser = torch.optim.Adam(objective.parameters(), lr=0.1)
     for _ in range(60):
         optimiser.zero_grad()
         value = objective(batch)["free_energy"]
         (-value).backward()
         optimiser.step()
         objective.after_step()
-    inferred = model.evaluate(batch, 200.0)
-    (table,) = model.recognition.parameters()
+    inferred = objective.evaluate(batch)
+    (table,) = objective.model.recognition.parameters()
     joint = counts.sum(0)[:, None] * torch.softmax(table, -1).detach().numpy()
     ours = (joint / joint.sum(0)).T
     for other, limit in ((theirs, 0.01), (topics, 0.03)):

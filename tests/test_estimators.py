@@ -2,8 +2,6 @@
 
 import copy
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,15 +11,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import rpmodels as rp
+from data import clusters
+from processes import run
 from rpmodels.errors import BuildError, InputError, RPModelsWarning
-from test_learning import clusters
 
 FAST = {"n_init": 2, "max_iter": 80, "learning_rate": 2e-2, "random_state": 0}
 
 
-def data(n=240, seed=0, **options):
-    observations, z = clusters(n=n, seed=seed, **options)
-    return {name: values[:, 0] for name, values in observations.values.items()}, z
+def data(n=240, k=3, seed=0, **options):
+    return clusters(n, k, names=("x0", "x1"), distance=2.0, seed=seed, places=99, **options)
 
 
 @pytest.fixture(scope="module")
@@ -246,9 +244,9 @@ def test_images_go_to_the_convolutional_network():
         images = (random.random((60, *shape)) * 60 + 150 * z.reshape(-1, *[1] * len(shape))).astype(np.uint8)
         model = rp.RPCategorical(2, n_init=1, max_iter=40, random_state=0, tied=True)
         model.fit({"a": images, "b": images[::-1][np.argsort(z[::-1], kind="stable")][np.argsort(np.argsort(z))]})
-        network = model.model_.recognition[0].network
+        network = model.model_.pattern.recognition[0].network
         assert isinstance(network, rp.recognition.ConvolutionalNetwork)
-        assert model.model_.recognition[1].network is network
+        assert model.model_.pattern.recognition[1].network is network
         assert accuracy(z, model.predict({"a": images}), 2) > 0.9
 
 
@@ -285,10 +283,10 @@ def test_factors_that_share_a_module_share_its_scaling_and_stay_one():
     X = {"a": 5 + random.standard_normal((60, 4)), "b": random.standard_normal((60, 4))}
     net = torch.nn.Linear(4, 2)
     model = rp.RPCategorical(2, network={"a": net, "b": net}, n_init=1, max_iter=5).fit(X)
-    one, two = model.model_.recognition
+    one, two = model.model_.pattern.recognition
     assert one.network is two.network is not net
     assert one.scaling is two.scaling
-    separate = rp.RPCategorical(2, network=net, n_init=1, max_iter=5).fit(X).model_.recognition
+    separate = rp.RPCategorical(2, network=net, n_init=1, max_iter=5).fit(X).model_.pattern.recognition
     assert separate[0].network is not separate[1].network
 
 
@@ -300,8 +298,8 @@ def test_weights_that_are_mostly_zero_keep_the_score_below_its_ceiling():
     assert model.score_ <= model.score_.ceiling
 
 
-def test_values_of_the_wrong_type_are_refused_with_a_sentence():
-    """In an interpreter without the tests' own type checker, as users have it."""
+def test_values_of_the_wrong_type_are_refused_with_a_sentence(tmp_path):
+    """In a process without the tests' own type checker, as users have it."""
     code = """
 import numpy as np, rpmodels as rp
 X = {"a": np.random.rand(20, 2), "b": np.random.rand(20, 2)}
@@ -313,8 +311,8 @@ for options in ({"n_states": 2.5}, {"n_states": "3"}, {"n_init": 2.0}, {"n_init"
     except rp.RPModelsError as failure:
         print(failure)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    status, printed = run(code, tmp_path)
+    assert status == 0, printed
+    lines = printed.splitlines()
     assert len(lines) == 12
     assert all("expected" in line and "got" in line for line in lines)

@@ -1,5 +1,6 @@
 """Model choice by trials, and the test of dependence, on data whose answers are known."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,25 +8,23 @@ import pytest
 from sklearn.base import clone
 
 import rpmodels as rp
+from data import clusters as drawn
+from registry import ESTIMATORS
 from rpmodels.errors import InputError
 from rpmodels.evaluation import TrialFolds, choose, cross_validate, shuffle_test
 from rpmodels.evaluation.folds import subset, subset_of_times
 from rpmodels.evaluation.shuffle import shuffled
 
 
-def clusters(n=120, k=3, seed=0):
-    random = np.random.default_rng(seed)
-    z = random.integers(k, size=n)
-    centres = np.random.default_rng(9).standard_normal((2, k, 4)) * 2
-    return {name: centres[j][z] + 0.4 * random.standard_normal((n, 4)) for j, name in enumerate("ab")}
+def clusters(n=120, seed=0):
+    return drawn(n, distance=2.0, seed=seed, places=9)[0]
 
 
 def discrete(**settings):
     return rp.RPCategorical(3, **{"max_iter": 150, "n_init": 2, "random_state": 0, "learning_rate": 0.02, **settings})
 
 
-def smooth(**settings):
-    return rp.RPGPFA(1, **{"max_iter": 5, "n_init": 1, "retries": 0, "random_state": 0, "n_inducing": 5, **settings})
+smooth = partial(ESTIMATORS["gpfa"].make, 1, n_inducing=5)
 
 
 # ---- folds ----------------------------------------------------------------------------------------

@@ -1,38 +1,25 @@
 """The exact discrete RPM against enumeration: the model is normalised, and F is the log-likelihood."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
 
 import rpmodels as rp
-from registry import HEADS, POLICIES, PRIORS, log_w, tiny_data, tiny_model
+from oracles.enumeration import every_tuple, probabilities
+from registry import ATOMS, HEADS, log_w, tiny_data, tiny_model
+from registry import INDEPENDENT_STATES as PRIORS
 from rpmodels import generative
-from rpmodels.carriers import Batch
-from rpmodels.learning.train import RPMObjective
+from rpmodels.fitted import FittedRPM
+from rpmodels.free_energy import free_energy
+from rpmodels.learning import RPMObjective
 from rpmodels.mixtures import Exact
 from rpmodels.priors import CategoricalPrior
 from rpmodels.seeding import seeded
+from rpmodels.step import Step
 
 priors = pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
 heads = pytest.mark.parametrize("head", HEADS)
 point_priors = pytest.mark.parametrize("prior", [PRIORS[k] for k in ("uniform", "fixed", "learned")])
-
-
-def grid(data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Every tuple of atoms, one site each."""
-    n = len(next(iter(data.values())))
-    index = np.array(list(itertools.product(range(n), repeat=len(data))))
-    return {name: values[index[:, j]] for j, (name, values) in enumerate(data.items())}
-
-
-def probabilities(model: rp.RPM) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
-    """p(k), f_j(k|x_n), F_j(k), computed here from the atoms and nothing else."""
-    f = [torch.softmax(model.fitted.atoms(n).g[0] + model.fitted.atoms(n).reference, -1) for n in model.names]
-    counts = [model.fitted.atoms(n).log_count[0].exp() for n in model.names]
-    mixtures = [(c[:, None] * each).sum(0) / c.sum() for c, each in zip(counts, f, strict=True)]
-    return model.prior.probabilities, f, mixtures
 
 
 @point_priors
@@ -41,7 +28,7 @@ def probabilities(model: rp.RPM) -> tuple[torch.Tensor, list[torch.Tensor], list
 def test_w_averages_to_one_over_the_grid_of_atoms(prior, head, n_factors):
     data = tiny_data(n_factors=n_factors)
     model, _ = tiny_model(prior(), data, head=head)
-    everything = rp.read(grid(data), series=True)
+    everything = rp.read(every_tuple(data), series=True)
     assert float(log_w(model, everything).exp().mean()) == pytest.approx(1, abs=1e-12)
 
 
@@ -62,7 +49,7 @@ def test_noise_contrast_with_log_w_as_its_critic(prior, head):
     data = tiny_data()
     model, observations = tiny_model(prior(), data, head=head)
     n = len(data["x0"])
-    critic = log_w(model, rp.read(grid(data), series=True)).reshape(n, n)
+    critic = log_w(model, rp.read(every_tuple(data), series=True)).reshape(n, n)
     contrast = (critic.diagonal() - critic.logsumexp(1)).mean() + np.log(n)
     p, f, mixtures = probabilities(model)
     alone = torch.log((p * f[0] / mixtures[0]).sum(-1))  # zero where F_1 is the prior
@@ -76,7 +63,10 @@ def test_free_energy_is_the_log_likelihood_and_q_the_posterior(prior, head):
     model, observations = tiny_model(prior(), tiny_data(n=7, n_factors=3), head=head)
     p, f, mixtures = probabilities(model)
     joint = p * torch.stack([each / mixture for each, mixture in zip(f, mixtures, strict=True)]).prod(0)
-    (inferred,) = model.infer(observations, own=False)
+    energies = model.free_energies(observations, in_training=True)
+    torch.testing.assert_close(energies.total, joint.sum(-1).log(), rtol=0, atol=1e-10)
+    batch = observations.batch(np.arange(7), torch.float64, torch.device("cpu"))
+    inferred = RPMObjective(model.pattern, observations).evaluate(batch)
     torch.testing.assert_close(inferred.energy.total, joint.sum(-1).log(), rtol=0, atol=1e-10)
     torch.testing.assert_close(inferred.posterior.log_partition, joint.sum(-1).log(), rtol=0, atol=1e-10)
     torch.testing.assert_close(inferred.posterior.mu[:, 0], joint / joint.sum(-1, keepdim=True), rtol=0, atol=1e-10)
@@ -85,18 +75,16 @@ def test_free_energy_is_the_log_likelihood_and_q_the_posterior(prior, head):
 @heads
 def test_free_energy_is_below_the_log_likelihood_for_any_other_q(head):
     model, observations = tiny_model(PRIORS["fixed"](), tiny_data(), head=head)
-    (inferred,) = model.infer(observations, own=False)
-    batch = inferred.batch
-    mixtures = {name: Exact().summarise(model.fitted.atoms(name)) for name in model.names}
-    factors = model.recognise(batch)
+    batch = observations.batch(np.arange(5), torch.float64, torch.device("cpu"))
+    mixtures = {name: Exact().summarise(model.atoms(name)) for name in model.names}
+    step = Step(model.prior, batch.sites, model.pattern.recognise(batch), mixtures)
+    best = model.pattern.e_step(step, Exact())
     for seed in range(5):
         noise = torch.randn(5, 1, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         other = model.prior.condition(noise, batch.sites)
-        energy = rp.free_energy.free_energy(
-            model.prior, other, factors, mixtures, model.expected_log_mixture, {}, batch.weights, 5.0
-        )
-        gap = inferred.energy.total - energy.total
-        kl = model.prior.family.kl(other.eta, inferred.posterior.eta)[:, 0]
+        energies = [free_energy(step, each, Exact(), batch.weights, 5.0).total for each in (best, other)]
+        gap = energies[0] - energies[1]
+        kl = model.prior.family.kl(other.eta, best.eta)[:, 0]
         torch.testing.assert_close(gap, kl, rtol=0, atol=1e-10)
         assert (gap > 0).all()
 
@@ -117,16 +105,16 @@ def test_dropping_a_factor_equals_marginalising_it(prior, head):
     torch.testing.assert_close(log_w(model, rp.read(fewer, series=True, known=model.specs)).exp(), dropped)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_padding_permuting_and_empty_trials_change_nothing(policy):
+@pytest.mark.parametrize("atoms", ATOMS)
+def test_padding_permuting_and_empty_trials_change_nothing(atoms):
     data = tiny_data(n=6, sites=4)
     lengths = [4, 2, 3, 4, 1, 2]
     lists = {name: [v[:t] for v, t in zip(values, lengths, strict=True)] for name, values in data.items()}
-    model, observations = tiny_model(PRIORS["fixed"](), lists, policy=policy)
+    model, observations = tiny_model(PRIORS["fixed"](), lists, atoms=atoms)
     base = log_w(model, observations)
     order = np.array([3, 1, 5, 0, 2, 4])
     shuffled = {name: [values[i] for i in order] for name, values in lists.items()}
-    other, permuted = tiny_model(PRIORS["fixed"](), shuffled, policy=policy)
+    other, permuted = tiny_model(PRIORS["fixed"](), shuffled, atoms=atoms)
     torch.testing.assert_close(log_w(other, permuted), base[order], rtol=0, atol=1e-10)
     # Longer padding, junk in the padded rows, and a trial with nothing in it.
     padded = {}
@@ -137,7 +125,7 @@ def test_padding_permuting_and_empty_trials_change_nothing(policy):
     there = np.zeros((7, 6), bool)
     for n, t in enumerate(lengths):
         there[n, :t] = True
-    again, extended = tiny_model(PRIORS["fixed"](), padded, policy=policy, presence=dict.fromkeys(padded, there))
+    again, extended = tiny_model(PRIORS["fixed"](), padded, atoms=atoms, presence=dict.fromkeys(padded, there))
     values = log_w(again, extended)
     torch.testing.assert_close(values[:6], base, rtol=0, atol=1e-10)
     assert abs(float(values[6])) < 1e-12
@@ -149,27 +137,20 @@ def test_gradients_against_finite_differences_with_missing_rows():
     data["x1"][4] = np.nan
     model, observations = tiny_model(CategoricalPrior.dirichlet(3, 0.7), data)
     batch = observations.batch(np.arange(6), torch.float64, torch.device("cpu"))
-    parameters = list(model.recognition.parameters())
+    objective = RPMObjective(model.pattern, observations)
+    names, parameters = zip(*objective.named_parameters(), strict=True)
 
     def goal(*values: torch.Tensor) -> torch.Tensor:
-        named = dict(zip([n for n, _ in model.named_parameters()], values, strict=True))
-        return torch.func.functional_call(_Goal(model), {f"model.{k}": v for k, v in named.items()}, (batch,))
+        named = dict(zip(names, values, strict=True))
+        return 6.0 * torch.func.functional_call(objective, named, (batch,))["free_energy"]
 
     assert torch.autograd.gradcheck(goal, tuple(p.detach().requires_grad_() for p in parameters), atol=1e-6)
 
 
-class _Goal(torch.nn.Module):
-    def __init__(self, model: rp.RPM) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, batch: Batch) -> torch.Tensor:
-        return self.model.evaluate(batch, 6.0).energy.total.sum()
-
-
-def em(model: rp.RPM, batch: Batch, iterations: int, inner: int) -> np.ndarray:
+def em(model: rp.RPM, observations: rp.Observations, iterations: int, inner: int) -> np.ndarray:
     """Full-batch EM: exact E-step, line-searched M-step of the factors, closed-form M-step of the prior."""
-    objective = RPMObjective(model, float(batch.size))
+    objective = RPMObjective(model, observations)
+    batch = observations.batch(np.arange(len(observations)), torch.float64, torch.device("cpu"))
     optimiser = torch.optim.LBFGS(model.recognition.parameters(), max_iter=inner, line_search_fn="strong_wolfe")
 
     def closure() -> torch.Tensor:
@@ -194,8 +175,7 @@ def test_em_with_a_line_searched_m_step_is_monotone(prior):
     centres = 2 * random.standard_normal((2, 3, 3))
     data = {f"x{j}": (centres[j][z] + 0.7 * random.standard_normal((60, 3)))[:, None] for j in range(2)}
     model, observations = tiny_model(prior(), data, sharpness=1.0)
-    batch = observations.batch(np.arange(60), torch.float64, torch.device("cpu"))
-    curve = em(model, batch, iterations=10, inner=3)
+    curve = em(model.pattern, observations, iterations=10, inner=3)
     assert (np.diff(curve) > -1e-10).all()
     assert curve[-1] > curve[0] + 0.3
 
@@ -204,12 +184,12 @@ def test_em_with_a_line_searched_m_step_is_monotone(prior):
 def test_held_out_scores_never_exceed_their_ceiling(sharpness):
     model, training = tiny_model(PRIORS["uniform"](), tiny_data(n=8), sharpness=sharpness)
     new = rp.read(tiny_data(n=300, seed=9), series=True, known=model.specs)
-    for inferred in model.infer(new):
-        assert (inferred.energy.total <= inferred.energy.log_atoms + 1e-9).all()
-        torch.testing.assert_close(inferred.energy.log_atoms, torch.full((300,), 2 * np.log(9.0), dtype=torch.float64))
+    energies = model.free_energies(new)
+    assert (energies.total <= energies.log_atoms + 1e-9).all()
+    torch.testing.assert_close(energies.log_atoms, torch.full((300,), 2 * np.log(9.0), dtype=torch.float64))
     mean = float(log_w(model, training).mean())
-    assert mean <= model.fit_ceiling(training) + 1e-12
-    assert model.fit_ceiling(training) == pytest.approx(np.log(3))
+    assert mean <= model.ceiling(training) + 1e-12
+    assert model.ceiling(training) == pytest.approx(np.log(3))
 
 
 def _perfect(presence, weights, k=2, sites=1):
@@ -224,9 +204,9 @@ def _perfect(presence, weights, k=2, sites=1):
         for _, recogniser in model.recognisers():
             size = recogniser.network.weight.shape[0]
             recogniser.network.weight.copy_(50.0 * torch.eye(k, dtype=torch.float64)[torch.arange(size) % k])
-    model.collect(observations)
+    fitted = FittedRPM.collected(model, observations)
     share = torch.as_tensor(weights / weights.sum())
-    return float((log_w(model, observations) * share).sum()), model.fit_ceiling(observations)
+    return float((log_w(fitted, observations) * share).sum()), fitted.ceiling(observations)
 
 
 def test_fit_ceiling_holds_with_very_unequal_weights_and_reaches_the_best_factors():
@@ -252,11 +232,11 @@ def test_fit_ceiling_with_missing_factors_and_weights():
         weights = np.exp(2 * random.standard_normal(6))
         model, observations = tiny_model(
             PRIORS["uniform"](), data, sharpness=100.0, seed=seed, presence=presence, weights=weights,
-            policy=list(POLICIES)[seed // 2 % 2],
+            atoms=list(ATOMS)[seed // 2 % 2],
         )  # fmt: skip
         share = torch.as_tensor(weights / weights.sum())
         mean = float((log_w(model, observations) * share).sum())
-        assert mean <= model.fit_ceiling(observations) + 1e-9
+        assert mean <= model.ceiling(observations) + 1e-9
 
 
 def test_the_fit_ceiling_is_reached_by_perfect_factors():
@@ -269,44 +249,49 @@ def test_the_fit_ceiling_is_reached_by_perfect_factors():
     with torch.no_grad():
         for recogniser in model.recognition:
             recogniser.network.weight.copy_(50 * torch.eye(3))
-    model.collect(observations)
-    assert float(log_w(model, observations).mean()) == pytest.approx(np.log(3), abs=1e-10)
-    assert model.fit_ceiling(observations) == pytest.approx(np.log(3))
+    fitted = FittedRPM.collected(model, observations)
+    assert float(log_w(fitted, observations).mean()) == pytest.approx(np.log(3), abs=1e-10)
+    assert fitted.ceiling(observations) == pytest.approx(np.log(3))
 
 
 def test_a_score_does_not_depend_on_the_batch_it_came_in():
     model, _ = tiny_model(PRIORS["fixed"](), tiny_data(n=8))
     data = tiny_data(n=20, seed=5)
-    together = log_w(model, rp.read(data, series=True), own=True)
+    together = log_w(model, rp.read(data, series=True), in_training=False)
     alone = torch.cat(
-        [log_w(model, rp.read({k: v[i : i + 1] for k, v in data.items()}, series=True), own=True) for i in range(20)]
+        [
+            log_w(model, rp.read({k: v[i : i + 1] for k, v in data.items()}, series=True), in_training=False)
+            for i in range(20)
+        ]
     )
     torch.testing.assert_close(together, alone, rtol=0, atol=1e-12)
 
 
 def test_paper_convention_counts_the_atoms():
     model, observations = tiny_model(PRIORS["uniform"](), tiny_data(n=8))
-    (inferred,) = model.infer(observations, own=False)
-    torch.testing.assert_close(inferred.energy.paper, inferred.energy.total - 2 * np.log(8.0))
+    energies = model.free_energies(observations, in_training=True)
+    torch.testing.assert_close(energies.paper, energies.total - 2 * np.log(8.0))
 
 
 def test_paper_convention_is_a_probability_over_the_grid_with_any_weights():
     data = tiny_data(n=4)
     weights = np.array([3.0, 1.0, 1.0, 0.5])
     model, observations = tiny_model(PRIORS["fixed"](), data, weights=weights)
-    everything = rp.read(grid(data), series=True)
+    everything = rp.read(every_tuple(data), series=True)
     share = torch.as_tensor(weights / weights.sum())
     p0 = (share[:, None] * share[None, :]).flatten()
     assert float((p0 * log_w(model, everything).exp()).sum()) == pytest.approx(1, abs=1e-12)
-    (inferred,) = model.infer(observations, own=False)
-    torch.testing.assert_close(inferred.energy.log_atoms, -2 * share.log())
+    energies = model.free_energies(observations, in_training=True)
+    torch.testing.assert_close(energies.log_atoms, -2 * share.log())
 
 
 def test_the_scale_of_the_weights_means_nothing():
     data, new = tiny_data(n=5), rp.read(tiny_data(n=3, seed=4), series=True)
     weights = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
     one, two = (tiny_model(PRIORS["fixed"](), data, weights=c * weights)[0] for c in (1.0, 0.01))
-    torch.testing.assert_close(log_w(one, new, own=True), log_w(two, new, own=True), rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        log_w(one, new, in_training=False), log_w(two, new, in_training=False), rtol=0, atol=1e-12
+    )
 
 
 def test_sample_weights_equal_repeated_observations():
@@ -324,7 +309,7 @@ def test_conditional_weights_impute_and_sample_agree_with_enumeration():
     c = torch.arange(1.0, 7.0, dtype=torch.float64) / 21
     given = c[:, None] * f[1] / mixtures[1]
     states = torch.arange(3)[:, None]
-    torch.testing.assert_close(model.fitted.conditional_weights("x1", states)[:, 0], given.T, rtol=0, atol=1e-12)
+    torch.testing.assert_close(generative.conditional_weights(model, "x1", states)[:, 0], given.T, rtol=0, atol=1e-12)
     # Σ_k p(k | x0) p(x1 = m | k), with x0 new (its own atom added; weights have mean 1, so they sum to 6).
     own = (6 * mixtures[0] + f[0]) / 7
     posterior = p * f[0] / own
@@ -353,24 +338,23 @@ def test_lookup_tables_reach_the_maximum_of_latent_class_analysis():
     expected = lca.score(x)  # mean log-likelihood
     empirical = sum(np.log(np.bincount(x[:, j])[x[:, j]] / len(x)).mean() for j in range(3))
     observations = rp.read({f"x{j}": x[:, j] for j in range(3)})
-    batch = observations.batch(np.arange(400), torch.float64, torch.device("cpu"))
     best = -np.inf
     for seed in range(2):
         with seeded(seed):
             networks = {f"x{j}": rp.recognition.LookupTable(4, 2) for j in range(3)}
         model = rp.RPM(CategoricalPrior.learned(2), networks, dtype=torch.float64)
         model.prepare(observations)
-        best = max(best, float(em(model, batch, iterations=30, inner=5)[-1]))
+        best = max(best, float(em(model, observations, iterations=30, inner=5)[-1]))
     assert best + empirical == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_unequal_lengths_over_several_inference_batches(policy, monkeypatch):
-    """infer, impute and sample when batches, new data and training differ in length."""
+@pytest.mark.parametrize("atoms", ATOMS)
+def test_unequal_lengths_over_several_inference_batches(atoms, monkeypatch):
+    """score, impute and sample when batches, new data and training differ in length."""
     data = tiny_data(n=6, sites=4)
     lengths = [4, 4, 3, 2, 2, 1]
     lists = {name: [v[:t] for v, t in zip(values, lengths, strict=True)] for name, values in data.items()}
-    model, observations = tiny_model(PRIORS["fixed"](), lists, policy=policy)
+    model, observations = tiny_model(PRIORS["fixed"](), lists, atoms=atoms)
     whole = log_w(model, observations), generative.impute(model, observations, "x1")
     monkeypatch.setattr("rpmodels.model.INFERENCE_BATCH", 2)
     torch.testing.assert_close(log_w(model, observations), whole[0], rtol=0, atol=1e-12)
@@ -379,7 +363,7 @@ def test_unequal_lengths_over_several_inference_batches(policy, monkeypatch):
     torch.testing.assert_close(imputed[there], whole[1][there], rtol=0, atol=1e-12)
     torch.testing.assert_close(imputed[there].sum(-1), torch.ones(int(there.sum()), dtype=torch.float64))
     longer = rp.read(tiny_data(n=2, sites=6, seed=3), series=True, known=model.specs)
-    assert torch.isfinite(log_w(model, longer, own=True)).all()
+    assert torch.isfinite(log_w(model, longer, in_training=False)).all()
     assert generative.impute(model, longer, "x1").shape[:2] == (2, 6)
     z, drawn = generative.sample(model, 3, torch.Generator().manual_seed(0))
     assert z.shape == drawn["x0"].shape == (3, 4)
@@ -390,7 +374,7 @@ def test_sites_without_atoms_have_no_conditional_weights():
     presence = {"x0": np.ones((5, 3), bool), "x1": np.ones((5, 3), bool)}
     presence["x0"][:, 1] = False
     model, observations = tiny_model(PRIORS["uniform"](), data, presence=presence)
-    weights = model.fitted.conditional_weights("x0", torch.zeros(1, 3, dtype=torch.int64))[0]
+    weights = generative.conditional_weights(model, "x0", torch.zeros(1, 3, dtype=torch.int64))[0]
     assert weights.sum(-1).tolist() == [pytest.approx(1), 0, pytest.approx(1)]
     _, drawn = generative.sample(model, 4, torch.Generator().manual_seed(0))
     assert (drawn["x0"][:, 1] == -1).all()
@@ -399,8 +383,8 @@ def test_sites_without_atoms_have_no_conditional_weights():
 
 def test_per_site_atoms_of_one_site_say_nothing_about_others():
     model, _ = tiny_model(PRIORS["uniform"](), tiny_data(n=5))
-    (inferred,) = model.infer(rp.read(tiny_data(n=2, sites=3, seed=1), series=True))
-    torch.testing.assert_close(inferred.energy.log_atoms, torch.full((2,), 2 * np.log(6.0), dtype=torch.float64))
+    energies = model.free_energies(rp.read(tiny_data(n=2, sites=3, seed=1), series=True))
+    torch.testing.assert_close(energies.log_atoms, torch.full((2,), 2 * np.log(6.0), dtype=torch.float64))
 
 
 def test_draws_under_a_dirichlet_prior_use_the_mean_probabilities():
@@ -417,13 +401,13 @@ def test_observations_read_without_the_model_are_refused():
     model = rp.RPM(CategoricalPrior.uniform(2), networks)
     observations = rp.read({"a": labels, "b": labels})
     model.prepare(observations)
-    model.collect(observations)
+    fitted = FittedRPM.collected(model, observations)
     fewer = {"a": labels[labels != "p"], "b": labels[labels != "p"]}
     with pytest.raises(rp.RPModelsError, match=r"known=model\.specs"):
-        list(model.infer(rp.read(fewer)))
+        list(fitted.posterior(rp.read(fewer)))
     with pytest.raises(rp.RPModelsError, match="do not match the model in b"):
-        list(model.infer(rp.read({"a": labels})))
-    assert len(list(model.infer(rp.read(fewer, known=model.specs)))) == 1
+        fitted.score(rp.read({"a": labels}))
+    assert len(list(fitted.posterior(rp.read(fewer, known=fitted.specs)))) == 1
 
 
 def test_one_factor_with_independent_sites_is_refused():

@@ -7,10 +7,10 @@ import torch
 
 import rpmodels as rp
 from rpmodels import generative
-from rpmodels.carriers import owned_rows
 from rpmodels.families import Categorical, FiniteSupport, Samplable
+from rpmodels.fitted import FittedRPM
 from rpmodels.inference import EStep, ExactEStep
-from rpmodels.learning import train
+from rpmodels.learning import RPMObjective, train
 from rpmodels.mixtures import Exact, ExpectedLogMixture, Kind, TableMixture
 from rpmodels.priors import IndependentSites, Prior
 
@@ -91,7 +91,7 @@ class Sampled(ExpectedLogMixture):
     def summarise(self, atoms):
         return Exact().summarise(atoms)
 
-    def __call__(self, eta_q, mixture, rows):
+    def __call__(self, eta_q, mixture, local):
         assert isinstance(mixture, TableMixture)
         probabilities = mixture.family.mean(eta_q)
         generator = torch.Generator().manual_seed(0)
@@ -102,19 +102,19 @@ class Sampled(ExpectedLogMixture):
 
 
 class FreePotentials(EStep):
-    """q from potentials that are parameters, one row per trial."""
+    """q from potentials that are parameters of every trial."""
 
     def check(self, prior, mixture, relative):
         pass
 
-    def initial_rows(self, prior, sites, potentials):
+    def initial_parameters(self, prior, sites, potentials):
         return {"potentials": torch.zeros_like(potentials())}
 
-    def settled(self):
+    def for_new_data(self):
         return ExactEStep()
 
-    def __call__(self, prior, sites, factors, mixtures, approximation, rows):
-        return prior.condition(owned_rows(rows, "")["potentials"], sites)
+    def __call__(self, step, approximation):
+        return step.prior.condition(step.local.e_step["potentials"], step.sites)
 
 
 def toy_data():
@@ -130,13 +130,13 @@ def toy_model(**parts):
 
 def test_a_new_family_and_prior_train_with_everything_else():
     observations, z = toy_data()
-    run = train(toy_model(), observations, max_iter=300, learning_rate=0.03, batch_size=None, random_state=0)
-    (inferred,) = run.model.infer(observations)
+    fitted = train(toy_model(), observations, max_iter=300, learning_rate=0.03, batch_size=None, random_state=0)
+    (inferred,) = fitted.posterior(observations)
     states = inferred.posterior.mu[:, 0].argmax(-1).numpy()
     matched = max((states == z).mean(), (states != z).mean())
     assert matched > 0.85
-    assert run.history.table()["free_energy"][-1] > 0.1
-    drawn, atoms = generative.sample(run.model, 50, torch.Generator().manual_seed(0))
+    assert fitted.record.history["free_energy"][-1] > 0.1
+    drawn, atoms = generative.sample(fitted, 50, torch.Generator().manual_seed(0))
     assert drawn.shape == (50, 1)
     assert set(atoms) == {"a", "b"}
 
@@ -147,32 +147,32 @@ def test_a_new_approximation_agrees_with_the_exact_one():
     for approximation in (Exact(), Sampled()):
         model = toy_model(expected_log_mixture=approximation)
         model.prepare(observations)
-        model.collect(observations)
-        (inferred,) = model.infer(observations, own=False)
-        energies.append(inferred.energy.total)
+        fitted = FittedRPM.collected(model, observations)
+        energies.append(fitted.free_energies(observations, in_training=True).total)
     assert (energies[0] - energies[1]).abs().max() < 0.05
 
 
-def test_a_new_e_step_with_rows_of_its_own_reaches_the_exact_bound():
+def test_a_new_e_step_with_parameters_of_every_trial_reaches_the_exact_bound():
     observations, _ = toy_data()
-    exact = toy_model(e_step=ExactEStep())
-    free = toy_model(e_step=FreePotentials())
-    for model in (exact, free):
+    models = [toy_model(e_step=each) for each in (ExactEStep(), FreePotentials())]
+    for model in models:
         model.prepare(observations)
-    batch = observations.batch(np.arange(300), free.dtype, free.device)
-    optimiser = torch.optim.Adam(free.rows.parameters(), 0.3)
+    exact, free = (RPMObjective(model, observations) for model in models)
+    batch = observations.batch(np.arange(300), torch.float32, torch.device("cpu"))
+    optimiser = torch.optim.Adam(free.local_parameters(), 0.3)
     for _ in range(400):
         optimiser.zero_grad()
-        (-free.evaluate(batch, 300.0).energy.total.sum()).backward()
+        (-free.evaluate(batch).energy.total.sum()).backward()
         optimiser.step()
-    assert [name[1:] for name in free.rows] == ["potentials"]
-    gap = exact.evaluate(batch, 300.0).energy.total - free.evaluate(batch, 300.0).energy.total
+    assert list(free.local.take(batch.index).e_step) == ["potentials"]
+    gap = exact.evaluate(batch).energy.total - free.evaluate(batch).energy.total
     assert (gap > -1e-5).all()
     assert gap.max() < 1e-3
-    # New data get fresh rows.
-    free.collect(observations)
-    (inferred,) = free.infer(observations.subset(np.arange(5)))
-    assert torch.isfinite(inferred.energy.total).all()
+    # New data have no parameters of their own.
+    new = observations.subset(np.arange(5))
+    torch.testing.assert_close(
+        *(each.fitted(observations).free_energies(new).total for each in (exact, free)), rtol=0, atol=1e-6
+    )
 
 
 def test_states_of_the_library_family_are_its_values():

@@ -1,6 +1,4 @@
-"""Gaussian-process priors against dense algebra in NumPy and SciPy, written here: textbook GP regression."""
-
-from dataclasses import dataclass
+"""Gaussian-process priors against dense algebra in NumPy and SciPy: textbook GP regression."""
 
 import numpy as np
 import pytest
@@ -8,8 +6,20 @@ import torch
 from gpytorch.kernels import LinearKernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 from gpytorch.means import ConstantMean, LinearMean
 from scipy.linalg import block_diag
-from scipy.stats import multivariate_normal
 
+from oracles import gaussians
+from oracles.dense_gaussian import (
+    Dense,
+    assert_drawn_from,
+    gaussian_processes,
+    process_posterior,
+    projection,
+    sites_first,
+    spread_out,
+)
+from oracles.gaussians import mean_parameter, normal, potential, random_potentials
+from oracles.kernels import linear, matern12, matern32, matern52, periodic, plus, rbf, scaled, times
+from registry import bound
 from rpmodels import linalg
 from rpmodels.carriers import Sites
 from rpmodels.errors import BuildError
@@ -27,50 +37,6 @@ families = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.key
 
 
 # ---- kernels and means, twice ---------------------------------------------------------------------
-
-
-def distance(a, b):
-    return np.abs(a[:, None] - b)
-
-
-def rbf(length):
-    return lambda a, b: np.exp(-0.5 * (distance(a, b) / length) ** 2)
-
-
-def matern12(length):
-    return lambda a, b: np.exp(-distance(a, b) / length)
-
-
-def matern32(length):
-    return lambda a, b: (1 + 3**0.5 * distance(a, b) / length) * np.exp(-(3**0.5) * distance(a, b) / length)
-
-
-def matern52(length):
-    def kernel(a, b):
-        x = 5**0.5 * distance(a, b) / length
-        return (1 + x + x**2 / 3) * np.exp(-x)
-
-    return kernel
-
-
-def periodic(length, period):
-    return lambda a, b: np.exp(-2 * np.sin(np.pi * distance(a, b) / period) ** 2 / length)
-
-
-def linear(slope):
-    return lambda a, b: slope * a[:, None] * b
-
-
-def scaled(scale, kernel):
-    return lambda a, b: scale * kernel(a, b)
-
-
-def plus(first, second):
-    return lambda a, b: first(a, b) + second(a, b)
-
-
-def times(first, second):
-    return lambda a, b: first(a, b) * second(a, b)
 
 
 def column(values):
@@ -158,113 +124,20 @@ MEANS = {
 }
 
 
-# ---- dense algebra --------------------------------------------------------------------------------
-
-
-@dataclass
-class Dense:
-    """Moments at the sites and then at the new times; (K, S, K, S) for the covariance."""
-
-    mean: np.ndarray
-    covariance: np.ndarray
-    kl: float
-    log_partition: float
-
-    def at_sites(self):
-        return np.einsum("ksls->skl", self.covariance)
-
-
-def spread_out(blocks):
-    """(T, K, K) blocks as one K·T × K·T matrix, latents first."""
-    size, latents = blocks.shape[:2]
-    whole = np.zeros((latents, size, latents, size))
-    whole[:, np.arange(size), :, np.arange(size)] = blocks
-    return whole.reshape(latents * size, latents * size)
-
-
-def gaussian_kl(mean, covariance, prior_mean, prior):
-    shift = mean - prior_mean
-    trace = np.trace(np.linalg.solve(prior, covariance)) + shift @ np.linalg.solve(prior, shift)
-    return 0.5 * (trace - len(mean) + np.linalg.slogdet(prior)[1] - np.linalg.slogdet(covariance)[1])
-
-
-def dense(kernels, t, h, w, mean=no_mean, new=()):
-    """exp(h·z − ½ zᵀWz) is an observation y = W⁻¹h with noise W⁻¹, up to a factor."""
-    size = len(t)
-    everywhere = np.concatenate([t, new])
-    prior = block_diag(*(kernel(everywhere, everywhere) for kernel in kernels))
-    seen = (np.arange(K)[:, None] * len(everywhere) + np.arange(size)).ravel()
-    noise = np.linalg.inv(w)
-    y = np.einsum("tkl,tl->kt", noise, h).ravel()
-    m = mean(everywhere).ravel()
-    total = prior[np.ix_(seen, seen)] + spread_out(noise)
-    gain = np.linalg.solve(total, prior[seen]).T
-    after, covariance = m + gain @ (y - m[seen]), prior - gain @ prior[seen]
-    factors = 0.5 * (np.einsum("tk,tkl,tl->t", h, noise, h) + K * np.log(2 * np.pi) - np.linalg.slogdet(w)[1])
-    square = np.ix_(seen, seen)
-    return Dense(
-        after.reshape(K, -1).T,
-        covariance.reshape(K, len(everywhere), K, len(everywhere)),
-        gaussian_kl(after[seen], covariance[square], m[seen], prior[square]),
-        multivariate_normal.logpdf(y, m[seen], total) + factors.sum(),
-    )
-
-
 # ---- between the two ------------------------------------------------------------------------------
 
 
-def random_potentials(family, *shape, seed=0, strength=1.0):
-    """h, W and the library's flat form."""
-    random = np.random.default_rng(seed)
-    h = random.standard_normal((*shape, K))
-    root = random.standard_normal((*shape, K, K))
-    w = strength * (root @ root.swapaxes(-1, -2) + 0.3 * np.eye(K))
-    if isinstance(family, DiagonalGaussian):
-        w = w * np.eye(K)
-    return h, w, pack(family, h, w)
-
-
-def pack(family, h, w):
-    second = np.einsum("...kk->...k", w) if isinstance(family, DiagonalGaussian) else w.reshape(*h.shape[:-1], -1)
-    return torch.tensor(np.concatenate([h, -0.5 * second], -1))
-
-
-def unpack(eta):
-    """Means and covariances from natural parameters of either family."""
-    eta = eta.detach().double().numpy()
-    first, second = eta[..., :K], eta[..., K:]
-    if second.shape[-1] == K:
-        precision = np.einsum("...k,kl->...kl", -2 * second, np.eye(K))
-    else:
-        precision = -2 * second.reshape(*second.shape[:-1], K, K)
-    covariance = np.linalg.inv(precision)
-    return np.einsum("...kl,...l->...k", covariance, first), covariance
-
-
-def mean_parameter(family, mean, covariance):
-    second = covariance + mean[..., :, None] * mean[..., None, :]
-    if isinstance(family, DiagonalGaussian):
-        return np.concatenate([mean, np.einsum("...kk->...k", second)], -1)
-    return np.concatenate([mean, second.reshape(*mean.shape[:-1], -1)], -1)
-
-
-def sites_of(t, exists=None):
+def at_times(t, exists=None):
     t = torch.as_tensor(np.array(t), dtype=DOUBLE)
     return Sites(t, torch.ones_like(t, dtype=torch.bool) if exists is None else torch.as_tensor(exists))
 
 
 def common(t, n):
-    return sites_of(np.tile(t, (n, 1)))
+    return at_times(np.tile(t, (n, 1)))
 
 
 def prior_of(family, kernel, places, **options):
     return GaussianProcessPrior(family, kernel, torch.as_tensor(np.array(places)), **options).double()
-
-
-def bound(posterior, potentials, sites):
-    """Σ⟨g·t⟩ − KL, of every trial."""
-    inner = torch.where(sites.exists, (potentials * posterior.mu).sum(-1), 0.0).sum(-1)
-    return (inner - posterior.kl).detach().numpy()
 
 
 def assert_near(got, expected, tolerance=1e-6):
@@ -275,11 +148,11 @@ def assert_near(got, expected, tolerance=1e-6):
 def assert_is(posterior, n, expected, tolerance=1e-6):
     """Trial n has the dense moments and divergence."""
     size = len(expected.mean)
-    mean, covariance = unpack(posterior.eta[n, :size])
+    mean, covariance = normal(posterior.prior.family, posterior.eta[n, :size])
     assert_near(mean, expected.mean, tolerance)
-    assert_near(covariance, expected.at_sites(), tolerance)
+    assert_near(covariance, expected.marginals(), tolerance)
     assert_near(posterior.latent_mean[n, :size], expected.mean, tolerance)
-    mu = mean_parameter(posterior.prior.family, expected.mean, expected.at_sites())
+    mu = mean_parameter(posterior.prior.family, expected.mean, expected.marginals())
     assert_near(posterior.mu[n, :size], mu, tolerance)
     assert_near(posterior.kl[n], expected.kl, tolerance)
 
@@ -299,7 +172,7 @@ def assert_exact(family, kernel, kernels, n=3, t=TIMES, mean=None, dense_mean=no
     posterior = prior.condition(potentials, sites)
     value = bound(posterior, potentials, sites)
     for trial in range(n):
-        expected = dense(kernels, t, h[trial], w[trial], dense_mean)
+        expected = process_posterior(kernels, t, h[trial], w[trial], dense_mean)
         assert_is(posterior, trial, expected)
         assert_near(value[trial], expected.log_partition)
 
@@ -344,10 +217,10 @@ def test_full_family_is_the_diagonal_one_without_off_diagonals():
     h, w, _ = random_potentials(FAMILIES["diagonal"], 4, len(TIMES))
     places, sites = [0.5, 2.0, 4.0], common(TIMES, 4)
     full, diagonal = (
-        prior_of(family, two_rbf(), places, mean=linear_mean()).condition(pack(family, h, w), sites)
+        prior_of(family, two_rbf(), places, mean=linear_mean()).condition(potential(family, h, w), sites)
         for family in (FAMILIES["full"], FAMILIES["diagonal"])
     )
-    for a, b in zip(unpack(full.eta), unpack(diagonal.eta), strict=True):
+    for a, b in zip(*(normal(each.prior.family, each.eta) for each in (full, diagonal)), strict=True):
         assert_near(a, b, 1e-9)
     assert_near(full.kl, diagonal.kl.detach().numpy(), 1e-9)
 
@@ -355,14 +228,6 @@ def test_full_family_is_the_diagonal_one_without_off_diagonals():
 # ---- sparse: fewer inducing points than times -----------------------------------------------------
 
 PLACES = np.array([[0.3, 2.1, 4.4], [-0.2, 2.0, 4.9]])
-
-
-def projection(kernels, places, t):
-    """A = L⁻¹κ(τ, t) of all latents in one block-diagonal matrix, and what it leaves of κ(t, t)."""
-    inside = block_diag(*(kernel(tau, tau) for kernel, tau in zip(kernels, places, strict=True)))
-    across = block_diag(*(kernel(tau, t) for kernel, tau in zip(kernels, places, strict=True)))
-    a = np.linalg.solve(np.linalg.cholesky(inside), across)
-    return a, block_diag(*(kernel(t, t) for kernel in kernels)) - a.T @ a
 
 
 def sparse_bound(mean, covariance, a, rest, m, h, w):
@@ -409,9 +274,10 @@ def test_sparse_state_is_the_maximiser(family, n):
 def test_the_bound_rises_to_the_log_partition_function(family):
     h, w, potentials = random_potentials(family, 1, len(TIMES))
     sites = common(TIMES, 1)
-    exact = dense(each(rbf, LENGTHS), TIMES, h[0], w[0]).log_partition
+    exact = process_posterior(each(rbf, LENGTHS), TIMES, h[0], w[0]).log_partition
     chosen = [TIMES[[3]], TIMES[[1, 3]], TIMES[[1, 3, 5]], TIMES[:6], TIMES]
-    values = [bound(prior_of(family, two_rbf(), tau).condition(potentials, sites), potentials, sites) for tau in chosen]
+    posteriors = [prior_of(family, two_rbf(), tau).condition(potentials, sites) for tau in chosen]
+    values = [bound(posterior, potentials, sites).detach().numpy() for posterior in posteriors]
     assert (np.diff(np.ravel(values)) > 0).all()
     assert values[-2] < exact - 1e-3
     assert_near(values[-1], exact)
@@ -432,7 +298,7 @@ def test_without_potentials_the_marginals_are_the_reference(monkeypatch, family,
     assert reference.shape == (len(TIMES), family.natural_size)
     torch.testing.assert_close(posterior.eta, reference.expand_as(posterior.eta), rtol=tolerance, atol=tolerance)
     assert posterior.kl.abs().max() < tolerance
-    mean, covariance = unpack(reference)
+    mean, covariance = normal(family, reference)
     assert_near(mean, straight(TIMES).T, tolerance)
     assert_near(covariance, np.tile(np.diag(SCALES), (len(TIMES), 1, 1)), tolerance)
 
@@ -454,7 +320,7 @@ def padded(trials, junk, width=LONGEST):
     exists = np.zeros((len(trials), width), bool)
     for n, each_trial in enumerate(trials):
         t[n, : len(each_trial)], exists[n, : len(each_trial)] = each_trial, True
-    return sites_of(t, exists)
+    return at_times(t, exists)
 
 
 def with_junk(potentials, sites, junk):
@@ -470,7 +336,7 @@ def test_irregular_and_unequal_times_against_dense(family, mean, dense_mean):
     posterior = prior_of(family, two_rbf(), TIMES, mean=mean()).condition(potentials, sites)
     value = bound(posterior, potentials, sites)
     for n, t in enumerate(trials):
-        expected = dense(each(rbf, LENGTHS), t, h[n, : len(t)], w[n, : len(t)], dense_mean)
+        expected = process_posterior(each(rbf, LENGTHS), t, h[n, : len(t)], w[n, : len(t)], dense_mean)
         assert_is(posterior, n, expected)
         assert_near(value[n], expected.log_partition)
 
@@ -545,7 +411,7 @@ def test_all_ways_of_projecting_agree(family, mean):
     assert many.projection._by_products(n)
     few = prior.condition(potentials[:2], common(TIMES, 2))
     assert not few.projection._by_products(2)
-    odd = prior.condition(potentials, sites_of(np.concatenate([sites.times, TIMES[None] + 0.05])))
+    odd = prior.condition(potentials, at_times(np.concatenate([sites.times, TIMES[None] + 0.05])))
     assert odd.projection.a.shape[0] == n + 1
     for name in ("eta", "mu", "kl"):
         got, expected = getattr(many, name), getattr(odd, name)[:n]
@@ -605,11 +471,11 @@ def test_float32_with_time_stamps(family, name, trials):
     posterior = prior.condition(potentials.float(), sites)
     assert posterior.eta.dtype == posterior.kl.dtype == torch.float32
     for n, t in enumerate(drawn):
-        expected = dense(kernels, t, h[n, : len(t)], w[n, : len(t)])
+        expected = process_posterior(kernels, t, h[n, : len(t)], w[n, : len(t)])
         size = len(t)
-        mean, covariance = unpack(posterior.eta[n, :size])
+        mean, covariance = normal(posterior.prior.family, posterior.eta[n, :size])
         assert_near(mean, expected.mean, 1e-3)
-        assert_near(covariance, expected.at_sites(), 1e-3)
+        assert_near(covariance, expected.marginals(), 1e-3)
         assert_near(posterior.kl[n].double(), expected.kl, 1e-3)
 
 
@@ -622,11 +488,11 @@ def test_float32_with_many_inducing_points(name):
     family = FAMILIES["diagonal"]
     h, w, potentials = random_potentials(family, 1, len(t))
     posterior = prior_of(family, kernel(), t).float().condition(potentials.float(), common(t, 1))
-    expected = dense(kernels, t, h[0], w[0], new=new)
+    expected = process_posterior(kernels, t, h[0], w[0], new=new)
     for got, which in ((posterior, slice(len(t))), (posterior.at(common(new, 1)), slice(len(t), None))):
-        mean, covariance = unpack(got.eta[0])
+        mean, covariance = normal(family, got.eta[0])
         assert_near(mean, expected.mean[which], 1e-3)
-        assert_near(covariance, expected.at_sites()[which], 1e-3)
+        assert_near(covariance, expected.marginals()[which], 1e-3)
 
 
 @pytest.mark.parametrize("dtype", [DOUBLE, torch.float32])
@@ -660,25 +526,14 @@ def test_predictions_at_new_times(family, name, mean, dense_mean):
     prior = prior_of(family, kernel(), TIMES, mean=mean())
     posterior = prior.condition(potentials, common(TIMES, n))
     for shift in (np.zeros(n), np.array([0.0, 0.1, 0.2])):
-        predicted = posterior.at(sites_of(NEW + shift[:, None]))
+        predicted = posterior.at(at_times(NEW + shift[:, None]))
         assert predicted.eta.shape == (n, len(NEW), family.natural_size)
         torch.testing.assert_close(predicted.kl, posterior.kl)
         for trial in range(n):
-            expected = dense(kernels, TIMES, h[trial], w[trial], dense_mean, NEW + shift[trial])
-            got_mean, covariance = unpack(predicted.eta[trial])
+            expected = process_posterior(kernels, TIMES, h[trial], w[trial], dense_mean, NEW + shift[trial])
+            got_mean, covariance = normal(family, predicted.eta[trial])
             assert_near(got_mean, expected.mean[len(TIMES) :])
-            assert_near(covariance, expected.at_sites()[len(TIMES) :])
-
-
-def assert_drawn_from(z, mean, covariance):
-    """Within five standard errors; z (n, S, K), covariance (K, S, K, S)."""
-    flat, n = z.permute(0, 2, 1).reshape(len(z), -1).detach().numpy(), len(z)
-    size = flat.shape[1]
-    covariance = covariance.reshape(size, size)
-    variance = np.diag(covariance)
-    assert (np.abs(flat.mean(0) - mean.T.ravel()) < 5 * np.sqrt(variance / n) + 1e-4).all()
-    error = np.sqrt((np.outer(variance, variance) + covariance**2) / n)
-    assert (np.abs(np.cov(flat.T) - covariance) < 5 * error + 1e-6).all()
+            assert_near(covariance, expected.marginals()[len(TIMES) :])
 
 
 DRAWS = 8000
@@ -692,7 +547,7 @@ def test_draws_have_the_dense_posterior_covariance_across_times(family, generato
     posterior = prior.condition(potentials.expand(DRAWS, -1, -1), common(TIMES, DRAWS))
     z, log_ratio = posterior.draw(generator)
     assert z.shape == (DRAWS, len(TIMES), K)
-    expected = dense(each(rbf, LENGTHS), TIMES, h, w, straight)
+    expected = process_posterior(each(rbf, LENGTHS), TIMES, h, w, straight)
     assert_drawn_from(z, expected.mean, expected.covariance)
     path = z.detach().numpy()
     inner = np.einsum("tk,ntk->n", h, path) - 0.5 * np.einsum("ntk,tkl,ntl->n", path, w, path)
@@ -707,14 +562,14 @@ def test_draws_of_a_sparse_posterior(family, grid, generator):
     kernels = each(rbf, LENGTHS)
     grids = [TIMES[:4]] if grid == "common" else [TIMES[:4], TIMES[2:6] - 0.2]
     prior = prior_of(family, two_rbf(), PLACES, mean=linear_mean())
-    sites = sites_of(np.tile(np.stack(grids), (DRAWS // len(grids), 1)))
+    sites = at_times(np.tile(np.stack(grids), (DRAWS // len(grids), 1)))
     z = prior.condition(potentials.expand(DRAWS, -1, -1), sites).sample(generator)
     for which, t in enumerate(grids):
         a, rest = projection(kernels, PLACES, t)
         weight, m = spread_out(w), straight(t).ravel()
         inverse = np.linalg.inv(np.eye(len(a)) + a @ weight @ a.T)
         mean = m + a.T @ inverse @ a @ (h.T.ravel() - weight @ m)
-        assert_drawn_from(z[which :: len(grids)], mean.reshape(K, -1).T, a.T @ inverse @ a + rest)
+        assert_drawn_from(z[which :: len(grids)], mean.reshape(K, -1).T, sites_first(a.T @ inverse @ a + rest, K))
 
 
 @families
@@ -748,11 +603,10 @@ def test_samples_of_the_prior(family, grid, places, generator):
     prior = prior_of(family, with_scales(two_rbf()), places, mean=linear_mean())
     kernels = each(scaled, SCALES, each(rbf, LENGTHS))
     grids = [TIMES[:4]] if grid == "common" else [TIMES[:4], TIMES[2:6] - 0.2]
-    z = prior.sample(sites_of(np.tile(np.stack(grids), (DRAWS // len(grids), 1))), generator)
+    z = prior.sample(at_times(np.tile(np.stack(grids), (DRAWS // len(grids), 1))), generator)
     assert z.shape == (DRAWS, 4, K)
     for which, t in enumerate(grids):
-        covariance = block_diag(*(kernel(t, t) for kernel in kernels))
-        assert_drawn_from(z[which :: len(grids)], straight(t).T, covariance)
+        assert_drawn_from(z[which :: len(grids)], straight(t).T, gaussian_processes(kernels, t))
 
 
 # ---- references -----------------------------------------------------------------------------------
@@ -769,7 +623,7 @@ def test_shared_reference_is_the_moment_matched_average(family, grid):
     assert reference.shape == (1, family.natural_size)
     t = np.concatenate(trials[grid])
     means, variances = straight(t), np.stack([np.diag(kernel(t, t)) for kernel in kernels])
-    mean, covariance = unpack(reference[0])
+    mean, covariance = normal(family, reference[0])
     assert_near(mean, means.mean(1))
     assert_near(covariance, np.diag(variances.mean(1) + means.var(1)))
 
@@ -780,7 +634,7 @@ def test_reference_of_every_site(family):
     prior = prior_of(family, kernel(), PLACES, mean=linear_mean())
     reference = prior.reference(padded([TIMES[:LONGEST], TIMES[:2]], 50.0), shared=False)
     assert reference.shape == (LONGEST, family.natural_size)
-    mean, covariance = unpack(reference)
+    mean, covariance = normal(family, reference)
     t = TIMES[:LONGEST]
     assert_near(mean, straight(t).T)
     assert_near(covariance, np.stack([np.diag([kernel(t, t)[i, i] for kernel in kernels]) for i in range(LONGEST)]))
@@ -882,8 +736,9 @@ def test_a_given_state_is_kept():
     state = InducingState(torch.tensor(mean)[None, None], torch.tensor(covariance)[None, None], log_det[None, None])
     posterior = prior.from_state(state, common(t, 1))
     a, rest = projection(each(rbf, LENGTHS), PLACES, t)
-    whole = (a.T @ covariance @ a + rest).reshape(K, 4, K, 4)
-    assert_is(posterior, 0, Dense((a.T @ mean).reshape(K, -1).T, whole, gaussian_kl(mean, covariance, 0, np.eye(6)), 0))
+    whole = sites_first(a.T @ covariance @ a + rest, K)
+    divergence = gaussians.kl(mean, covariance, 0, np.eye(6))
+    assert_is(posterior, 0, Dense((a.T @ mean).reshape(K, -1).T, whole, divergence, 0))
 
 
 # ---- the one function for the default case ----------------------------------------------------------
@@ -909,7 +764,7 @@ def test_conditioning_in_one_piece_is_numpys():
             expected = (mu, sigma, np.linalg.slogdet(sigma)[1], along.T @ mu, np.diag(along.T @ sigma @ along))
             for got, wanted in zip(q[:5], expected, strict=True):
                 np.testing.assert_allclose(got[n, k].detach().numpy(), wanted, rtol=1e-10, atol=1e-12)
-            kl[n] += gaussian_kl(mu, sigma, 0, np.eye(len(along)))
+            kl[n] += gaussians.kl(mu, sigma, 0, np.eye(len(along)))
     np.testing.assert_allclose(q.kl.detach().numpy(), kl, rtol=1e-10)
 
 

@@ -9,6 +9,7 @@ import torch
 from sklearn.base import clone
 
 import rpmodels as rp
+from data import ball
 from rpmodels import generative
 from rpmodels.errors import InputError, RPModelsWarning
 from rpmodels.estimators import layout
@@ -16,10 +17,6 @@ from rpmodels.learning import AsGiven, LongStart
 from rpmodels.priors import GaussianProcessPrior
 
 FAST = {"n_init": 1, "max_iter": 4, "random_state": 0}
-
-
-def ball(n=8, t=20, seed=0):
-    return rp.datasets.plain_ball(n_trials=n, n_times=t, random_state=seed)
 
 
 def test_the_ball_is_recovered_and_new_trials_as_well():
@@ -209,7 +206,7 @@ def test_irregular_times_need_pooled_atoms():
     random = np.random.default_rng(0)
     times = [np.sort(random.uniform(0, 20, 20)) for _ in range(8)]
     model = rp.RPGPFA(**FAST).fit(list(data.x), times=times)
-    assert model.model_.atoms.shared
+    assert model.model_.pattern.atoms.shared
     assert np.isfinite(model.transform(list(data.x), times=times)[0]).all()
     with pytest.raises(InputError, match="needs trials on one grid of times, and trial 1"):
         rp.RPGPFA(atoms="per_time", **FAST).fit(list(data.x), times=times)
@@ -370,7 +367,7 @@ def test_counts_get_a_linear_network_and_nothing_else_does():
         model = rp.RPGPFA(1, max_iter=1, n_init=1, retries=0, random_state=0, **settings)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RPModelsWarning)
-            return {name: bool(factor.network.hidden) for name, factor in model.fit(X).model_.recognisers()}
+            return {name: bool(factor.network.hidden) for name, factor in model.fit(X).model_.pattern.recognisers()}
 
     assert hidden() == {"spikes": False, "speed": True}
     assert hidden(network={"speed": "linear"}) == {"spikes": False, "speed": False}
@@ -385,7 +382,7 @@ def test_posterior_by_another_e_step():
     amortised, refined = model.posterior(x), model.posterior(x, e_step="natural_gradient")
     assert np.abs(refined.mean - amortised.mean).max() > 1e-6
     before = float(model.score(x))
-    model.model_.e_step = rp.inference.NaturalGradient()
+    model.model_.pattern.e_step = rp.inference.NaturalGradient()
     np.testing.assert_array_equal(refined.mean, model.posterior(x).mean)
     assert float(model.score(x)) > before
     with pytest.raises(InputError, match="e_step"):

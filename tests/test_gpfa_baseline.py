@@ -1,4 +1,4 @@
-"""Linear GPFA against dense Gaussians written here, against Elephant's, and against factor analysis in the limit."""
+"""Linear GPFA against dense Gaussians, against Elephant's, and against factor analysis in the limit."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ from scipy.stats import multivariate_normal
 from sklearn.decomposition import FactorAnalysis
 
 import rpmodels as rp
+from oracles import dense_gaussian
 from rpmodels.baselines import GPFA
 from rpmodels.baselines.gpfa import NOISE, kernel
 
@@ -24,11 +25,8 @@ def fitted(x, steps=8, **options):
 
 
 def dense(model, times):
-    """Mean and covariance of a whole trial, channels fastest."""
-    covariance = np.kron(np.eye(times), np.diag(model.noise_))
-    for loading, scale in zip(model.loadings_.T, model.time_scales_, strict=True):
-        covariance += np.kron(kernel(times, scale), np.outer(loading, loading))
-    return np.tile(model.offset_, times), covariance
+    kernels = [kernel(times, scale) for scale in model.time_scales_]
+    return dense_gaussian.measured(kernels, model.loadings_.T, model.noise_, model.offset_)
 
 
 def test_likelihood_and_posterior_are_those_of_one_large_gaussian():

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pages import run_page
+from processes import run
 from rpmodels.datasets import hippocampus
 
 DOCS = pathlib.Path(__file__).parent.parent / "docs"
@@ -28,7 +28,7 @@ def test_the_page_runs(page, tmp_path):
         pytest.skip(missing)
     code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL))
     assert "import rpmodels as rp" in code
-    status, printed = run_page(code, tmp_path)
+    status, printed = run(code, tmp_path)
     assert status == 0, printed
 
 

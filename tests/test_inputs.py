@@ -5,26 +5,22 @@ import pytest
 import torch
 
 import rpmodels as rp
+from data import dynamics, rotation
 from rpmodels.errors import FileError, InputError
 from rpmodels.priors.driving import Inputs
 
-A = 0.8 * np.array([[np.cos(0.5), -np.sin(0.5)], [np.sin(0.5), np.cos(0.5)]])
+A = rotation(0.5, 0.8)
 B = np.array([[1.5, 0.0], [0.0, -1.0]])
 SCALES = np.array([10.0, 0.1])
 """Units of the two inputs: B above is per unit of u / SCALES."""
 
 
 def pushed(n=40, t=25, seed=0):
-    """Latents that inputs push about, behind noisy linear measurements; one trial of every five is shorter."""
-    random = np.random.default_rng(seed)
-    u = SCALES * random.standard_normal((n, t, 2))
-    z = np.empty((n, t, 2))
-    z[:, 0] = random.standard_normal((n, 2))
-    for time in range(1, t):
-        noise = 0.6 * random.standard_normal((n, 2))
-        z[:, time] = z[:, time - 1] @ A.T + (u[:, time - 1] / SCALES) @ B.T + noise
+    """Latents that inputs push about, behind noisy linear measurements, and the inputs."""
+    u = SCALES * np.random.default_rng((seed, 1)).standard_normal((n, t, 2))
     loadings = np.random.default_rng(7).standard_normal((2, 6))
-    return z @ loadings + random.standard_normal((n, t, 6)), u, z
+    x, z = dynamics(A, 0.8, loadings, n, t, noise=1.0, seed=seed, drive=(u / SCALES) @ B.T)
+    return x, u, z
 
 
 def brief(**settings):

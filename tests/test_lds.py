@@ -4,22 +4,21 @@ import numpy as np
 import pytest
 
 import rpmodels as rp
+from data import dynamics, rotation
 from rpmodels.errors import InputError
 
 ANGLE, MODULUS = 0.4, 0.95
 
 
-def turning(n=40, t=40, seed=0, noise=0.7, width=6):
+def turning(n=40, t=40, seed=0):
     """A noisy rotation behind noisy linear measurements: in the model."""
-    random = np.random.default_rng(seed)
-    cos, sin = np.cos(ANGLE), np.sin(ANGLE)
-    step = MODULUS * np.array([[cos, -sin], [sin, cos]])
-    z = np.empty((n, t, 2))
-    z[:, 0] = random.standard_normal((n, 2))
-    for time in range(1, t):
-        z[:, time] = z[:, time - 1] @ step.T + np.sqrt(1 - MODULUS**2) * random.standard_normal((n, 2))
-    loadings = np.random.default_rng(7).standard_normal((2, width))
-    return z @ loadings + noise * random.standard_normal((n, t, width)), z
+    loadings = np.random.default_rng(7).standard_normal((2, 6))
+    return dynamics(rotation(ANGLE, MODULUS), MODULUS, loadings, n, t, noise=0.7, seed=seed)
+
+
+def wandering(n, t, seed):
+    """One latent with memory 0.9 behind noisy linear measurements: in the model."""
+    return dynamics(np.array([[0.9]]), 0.9, np.array([[1.0, -0.5, 0.3, 0.8]]), n, t, noise=0.7, seed=seed)
 
 
 def brief(**settings):
@@ -60,16 +59,6 @@ def test_latents_and_dynamics_are_found(fitted):
     assert 0 < float(model.score(x)) < model.score(x).ceiling
 
 
-def wandering(n, t, seed):
-    """One latent with memory 0.9 behind noisy linear measurements: in the model."""
-    random = np.random.default_rng(seed)
-    z = np.empty((n, t, 1))
-    z[:, 0] = random.standard_normal((n, 1))
-    for time in range(1, t):
-        z[:, time] = 0.9 * z[:, time - 1] + np.sqrt(1 - 0.81) * random.standard_normal((n, 1))
-    return z @ np.array([[1.0, -0.5, 0.3, 0.8]]) + 0.7 * random.standard_normal((n, t, 4)), z
-
-
 def test_forecast_bands_cover_what_comes():
     x, z = wandering(100, 20, 0)
     model = brief(n_latents=1, weight_decay=0.0).fit(x)
@@ -85,6 +74,7 @@ def test_forecast_bands_cover_what_comes():
     assert np.corrcoef((high - low).ravel(), (inside[1] - inside[0]).ravel())[0, 1] > 0.99
 
 
+@pytest.mark.soak
 def test_forecast_bands_of_two_latents():
     # A hundred steps are too few: A is still changing, and its memory too long.
     x, z = turning(60, 30, 1001)

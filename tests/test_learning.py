@@ -8,8 +8,23 @@ import pytest
 import torch
 
 import rpmodels as rp
+from data import clusters as drawn
 from rpmodels.errors import InputError, NumericalError, RPModelsWarning
-from rpmodels.learning import AsGiven, KMeansStart, RandomStart, Run, SplitMerge, Training, best_of, moves, train
+from rpmodels.fitted import FittedRPM
+from rpmodels.learning import (
+    AsGiven,
+    Context,
+    KMeansStart,
+    Plan,
+    RandomStart,
+    RPMObjective,
+    Run,
+    SplitMerge,
+    Training,
+    moves,
+    tournament,
+    train,
+)
 from rpmodels.learning.batches import Minibatches, divide
 from rpmodels.learning.consumers import Plateau
 from rpmodels.learning.loop import State
@@ -19,13 +34,9 @@ from rpmodels.recognition import reinitialise
 from rpmodels.seeding import seeded, spawn
 
 
-def clusters(n=200, k=3, n_factors=2, seed=0, spread=0.4):
-    """Factors that share a class and nothing else."""
-    random = np.random.default_rng(seed)
-    z = random.integers(k, size=n)
-    centres = np.random.default_rng(99).standard_normal((n_factors, k, 4)) * 2
-    data = {f"x{j}": centres[j][z] + spread * random.standard_normal((n, 4)) for j in range(n_factors)}
-    return rp.read(data), z
+def clusters(n=200, k=3, spread=0.4):
+    x, z = drawn(n, k, names=("x0", "x1"), distance=2.0, noise=spread, places=99)
+    return rp.read(x), z
 
 
 def model_for(observations, k=3, seed=0, prior=None):
@@ -38,15 +49,19 @@ def model_for(observations, k=3, seed=0, prior=None):
     return rp.RPM(prior, networks)
 
 
+def states_of(fitted, observations):
+    return torch.cat([each.posterior.mu[:, 0].argmax(-1) for each in fitted.posterior(observations)]).numpy()
+
+
 def test_training_finds_the_classes_and_says_why_it_stopped():
     observations, z = clusters()
-    run = train(model_for(observations), observations, max_iter=120, learning_rate=2e-2, random_state=0)
-    table = run.history.table()
+    fitted = train(model_for(observations), observations, max_iter=120, learning_rate=2e-2, random_state=0)
+    table = fitted.record.history
     assert table["free_energy"][-20:].mean() > 0.95 * np.log(3)
     terms = table["prior"] + table["recognition"] + table["mixture"] + table["parameters"]
     np.testing.assert_allclose(terms, table["free_energy"], atol=1e-4)
-    assert run.stop_reason == "max_iter = 120 steps"
-    states = torch.cat([i.posterior.mu[:, 0].argmax(-1) for i in run.model.infer(observations)]).numpy()
+    assert fitted.record.stop_reason == "max_iter = 120 steps"
+    states = states_of(fitted, observations)
     assert (rp.metrics.match_states(z, states, 3)[states] == z).mean() > 0.98
 
 
@@ -55,9 +70,9 @@ def test_same_seed_same_numbers_and_the_users_random_state_is_left_alone():
     curves = []
     for _ in range(2):
         before = torch.random.get_rng_state()
-        run = train(model_for(observations), observations, max_iter=30, batch_size=64, random_state=3)
+        fitted = train(model_for(observations), observations, max_iter=30, batch_size=64, random_state=3)
         assert torch.equal(before, torch.random.get_rng_state())
-        curves.append(run.history.table()["free_energy"])
+        curves.append(fitted.record.history["free_energy"])
         torch.randn(7)  # whatever the user draws in between
     np.testing.assert_array_equal(*curves)
 
@@ -100,9 +115,9 @@ def test_data_are_divided_once_without_what_can_teach_nothing():
     np.testing.assert_array_equal(again.validation.values["a"], parts.validation.values["a"])
     # Batches of zero weight or of nothing at all would have no gradient: they cannot occur.
     sparse = rp.read(data, weights=(np.arange(100) % 10 == 5) * 1.0)
-    run = train(rp.RPM(CategoricalPrior.uniform(3), {name: torch.nn.Linear(2, 3) for name in "ab"}), sparse,
-                max_iter=20, batch_size=2, random_state=0)  # fmt: skip
-    assert np.isfinite(run.history.table()["free_energy"]).all()
+    model = rp.RPM(CategoricalPrior.uniform(3), {name: torch.nn.Linear(2, 3) for name in "ab"})
+    fitted = train(model, sparse, max_iter=20, batch_size=2, random_state=0)
+    assert np.isfinite(fitted.record.history["free_energy"]).all()
 
 
 class Poisoned(torch.nn.Module):
@@ -124,9 +139,9 @@ def test_a_nan_is_rescued_and_said():
     networks = {"x0": Poisoned(lambda call: call == 40), "x1": torch.nn.Linear(4, 3)}
     model = rp.RPM(CategoricalPrior.uniform(3), networks)
     with pytest.warns(RPModelsWarning, match="at step 40: went back to step 25 and lowered the learning rate to 0.005"):
-        run = train(model, observations, max_iter=60, learning_rate=1e-2, settle=0.01, random_state=0)
+        fitted = train(model, observations, max_iter=60, learning_rate=1e-2, low_rate=0.01, random_state=0)
     assert all(torch.isfinite(p).all() for p in model.parameters())
-    assert run.history.table()["learning_rate"][45] == pytest.approx(5e-3)
+    assert fitted.record.history["learning_rate"][45] == pytest.approx(5e-3)
 
 
 def test_a_hopeless_fit_ends_with_a_sentence_and_the_last_good_state():
@@ -153,16 +168,16 @@ def test_validation_stops_early_and_keeps_the_best_weights():
     with seeded(0):
         networks = {name: rp.recognition.MLP((4,), 3, hidden=(200,)) for name in observations.specs}
     model = rp.RPM(CategoricalPrior.uniform(3), networks)
-    run = train(
+    fitted = train(
         model, observations, max_iter=2000, learning_rate=1e-2, patience=100, validation_fraction=0.3, random_state=0
     )
-    assert run.step < 2000
-    assert "held-out score" in run.stop_reason
-    curve = {name: [row[name] for row in run.validation_curve] for name in ("step", "training", "validation")}
+    assert fitted.record.steps < 2000
+    assert "held-out score" in fitted.record.stop_reason
+    curve = {name: [row[name] for row in fitted.record.validation_curve] for name in ("step", "training", "validation")}
     assert curve["training"][-1] > curve["validation"][-1]
     validation = divide(observations, 0.3, spawn(0, 2)[0]).validation
     batch = validation.batch(np.arange(len(validation)), model.dtype, model.device)
-    kept = float(model.evaluate(batch, 60.0).energy.total.mean().detach())
+    kept = float(RPMObjective(fitted.pattern, validation).eval()(batch)["free_energy"].detach())
     assert kept == pytest.approx(max(curve["validation"]), abs=1e-5)
 
 
@@ -205,9 +220,8 @@ def test_restarts_halve_and_report_their_spread(n_jobs):
     pattern = model_for(observations)
     pattern.prepare(observations)
     starts = [AsGiven(), RandomStart(), RandomStart(), KMeansStart()]
-    run, attempts = best_of(
-        pattern, divide(observations, 0.0, 0), Training(max_iter=60), starts, rung=10, random_state=0, n_jobs=n_jobs
-    )
+    plan = Plan(pattern, Training(max_iter=60), starts, interval=10)
+    run, attempts = tournament(plan, divide(observations, 0.0, 0), Context(random_state=0, n_jobs=n_jobs))
     assert sorted(len(attempt.free_energies) for attempt in attempts) == [1, 1, 2, 2]
     assert [attempt.kind for attempt in attempts] == ["as given", "random", "random", "k-means"]
     assert run.step == 60
@@ -228,13 +242,10 @@ def test_a_start_that_diverges_is_dropped():
     pattern = model_for(observations)
     pattern.prepare(observations)
     with pytest.warns(RPModelsWarning):
-        run, attempts = best_of(
-            pattern,
+        run, attempts = tournament(
+            Plan(pattern, Training(max_iter=30), [Broken(), RandomStart()], interval=10),
             divide(observations, 0.0, 0),
-            Training(max_iter=30),
-            [Broken(), RandomStart()],
-            rung=10,
-            random_state=0,
+            Context(random_state=0),
         )
     assert "non-finite" in attempts[0].failure
     assert all(torch.isfinite(p).all() for p in run.model.parameters())
@@ -245,10 +256,8 @@ def test_a_start_that_collapses_is_begun_once_more(n_jobs):
     observations, _ = clusters()
     pattern = model_for(observations)
     pattern.prepare(observations)
-    run, attempts = best_of(
-        pattern, divide(observations, 0.0, 0), Training(max_iter=120, learning_rate=2e-2), [Mute(), Mute()],
-        rung=10, lead=0.3, random_state=0, n_jobs=n_jobs,
-    )  # fmt: skip
+    plan = Plan(pattern, Training(max_iter=120, learning_rate=2e-2), [Mute(), Mute()], interval=10, enough=0.3)
+    run, attempts = tournament(plan, divide(observations, 0.0, 0), Context(random_state=0, n_jobs=n_jobs))
     assert [attempt.kind for attempt in attempts] == ["mute", "mute", "mute, again", "mute, again"]
     assert len({attempt.seed for attempt in attempts}) == 4
     assert [len(attempt.free_energies) for attempt in attempts[:2]] == [2, 2]
@@ -277,8 +286,8 @@ def test_k_means_start_begins_near_the_clusters():
         model = model_for(observations)
         model.prepare(observations)
         start(model, observations, 0)
-        model.collect(observations)
-        scores[start.name] = float(torch.cat([i.energy.total for i in model.infer(observations, own=False)]).mean())
+        energies = FittedRPM.collected(model, observations).free_energies(observations, in_training=True)
+        scores[start.name] = float(energies.total.mean())
     assert scores["k-means"] > scores["random"] + 0.2
 
 
@@ -314,10 +323,9 @@ def test_split_merge_repairs_two_classes_in_one_state():
         pattern = model_for(observations, k=4)
         pattern.prepare(observations)
         training = Training(max_iter=240, learning_rate=1e-2)
-        run, _ = best_of(
-            pattern, divide(observations, 0.0, 0), training, [Misled()], rung=20, random_state=0, move=move
-        )
-        states = torch.cat([i.posterior.mu[:, 0].argmax(-1) for i in run.model.infer(observations)]).numpy()
+        plan = Plan(pattern, training, [Misled()], interval=20, move=move)
+        run, _ = tournament(plan, divide(observations, 0.0, 0), Context(random_state=0))
+        states = states_of(run.fitted, observations)
         accuracies[move is not None] = (rp.metrics.match_states(z, states, 4)[states] == z).mean()
     assert accuracies[False] < 0.85
     assert accuracies[True] > 0.95
@@ -334,9 +342,12 @@ def test_a_rescue_keeps_the_schedule_and_does_not_spoil_the_ranking():
     observations, _ = clusters()
     networks = {"x0": Poisoned(lambda call: call == 45), "x1": torch.nn.Linear(4, 3)}
     model = rp.RPM(CategoricalPrior.uniform(3), networks)
+    model.prepare(observations)
+    data = divide(observations, 0.0, 0)
+    run = Run.start(model, data, Training(max_iter=60, learning_rate=1e-2, low_rate=0.33), seed=0)
     with pytest.warns(RPModelsWarning, match="at step 45"):
-        run = train(model, observations, max_iter=60, learning_rate=1e-2, settle=0.33, random_state=0)
-    rates = run.history.table()["learning_rate"]
+        run.finish(data)
+    rates = run.record.history["learning_rate"]
     assert rates[42] == pytest.approx(1e-3)  # dropped at step 40
     assert rates[50] == pytest.approx(5e-4)  # and halved from there, not from before the drop
     assert np.isfinite(run.history.recent(30))
@@ -352,8 +363,8 @@ def test_a_fit_that_never_took_a_step_is_an_error():
 def test_validation_looks_at_least_once_and_at_equal_numbers():
     observations, _ = clusters(n=50)
     model = model_for(observations)
-    run = train(model, observations, max_iter=5, validation_fraction=0.6, random_state=0, learning_rate=1e-2)
-    assert [row["step"] for row in run.validation_curve] == [5]
+    fitted = train(model, observations, max_iter=5, validation_fraction=0.6, random_state=0, learning_rate=1e-2)
+    assert [row["step"] for row in fitted.record.validation_curve] == [5]
 
 
 def test_held_out_observations_are_seen_by_nothing_but_the_stopping(monkeypatch):
@@ -382,8 +393,8 @@ def test_any_torch_optimiser_and_scheduler(options):
     with seeded(0):
         networks = {name: torch.nn.Linear(4, 3) for name in observations.specs}
     model = rp.RPM(CategoricalPrior.uniform(3), networks)
-    run = train(model, observations, Training(max_iter=25, batch_size=None, learning_rate=0.05, **options))
-    values = run.history.table()["free_energy"]
+    fitted = train(model, observations, Training(max_iter=25, batch_size=None, learning_rate=0.05, **options))
+    values = fitted.record.history["free_energy"]
     assert values[-1] > values[0] + 0.1
 
 

@@ -1,13 +1,14 @@
-"""Linear dynamics against the dense joint Gaussian over all sites and latents, written here in NumPy."""
-
-from dataclasses import dataclass
+"""Linear dynamics against the dense joint Gaussian over all sites and latents, in NumPy."""
 
 import numpy as np
 import pytest
 import torch
-from scipy.linalg import block_diag
 from scipy.stats import multivariate_normal
 
+from oracles import dense_gaussian, gaussians
+from oracles.dense_gaussian import assert_drawn_from, dynamics_posterior
+from oracles.gaussians import as_numpy
+from registry import sites_of
 from rpmodels.carriers import Sites
 from rpmodels.errors import BuildError, InputError, NumericalError
 from rpmodels.families import Categorical, DiagonalGaussian, FullGaussian
@@ -30,82 +31,16 @@ def way(request, monkeypatch):
     return request.param
 
 
-# ---- dense algebra --------------------------------------------------------------------------------
-
-
-@dataclass
-class Dense:
-    """Moments (T, K) and (T, K, T, K) of the posterior, and of the prior in one flat axis."""
-
-    mean: np.ndarray
-    covariance: np.ndarray
-    kl: float
-    log_partition: float
-    prior_mean: np.ndarray
-    prior_covariance: np.ndarray
-
-    def marginals(self):
-        return np.einsum("tktl->tkl", self.covariance)
-
-    def pairwise(self):
-        return np.stack([self.covariance[t + 1, :, t] for t in range(len(self.mean) - 1)])
-
-
-def dense_prior(a, length, drive=None):
-    """Mean and covariance of z_1 … z_T: Cov(z_s, z_t) = A^(s−t) for s ≥ t when the stationary covariance is I."""
-    size = len(a)
-    mean = np.zeros((length, size))
-    for t in range(1, length):
-        mean[t] = a @ mean[t - 1] + (0 if drive is None else drive[t - 1])
-    covariance = np.zeros((length, size, length, size))
-    for s in range(length):
-        for t in range(s + 1):
-            covariance[s, :, t] = np.linalg.matrix_power(a, s - t)
-            covariance[t, :, s] = covariance[s, :, t].T
-    return mean.ravel(), covariance.reshape(length * size, length * size)
-
-
-def dense(a, h, w, drive=None):
-    length, size = h.shape
-    m, p = dense_prior(a, length, drive)
-    precision = np.linalg.inv(p) + block_diag(*w)
-    covariance = np.linalg.inv(precision)
-    eta = np.linalg.solve(p, m) + h.ravel()
-    mean = covariance @ eta
-    logs = np.linalg.slogdet(p)[1] + np.linalg.slogdet(precision)[1]
-    shift = mean - m
-    trace = np.trace(np.linalg.solve(p, covariance)) + shift @ np.linalg.solve(p, shift)
-    return Dense(
-        mean.reshape(length, size),
-        covariance.reshape(length, size, length, size),
-        0.5 * (trace - len(mean) + logs),
-        0.5 * (eta @ mean - m @ np.linalg.solve(p, m) - logs),
-        m,
-        p,
-    )
-
-
 # ---- between the two ------------------------------------------------------------------------------
 
 
-def random_potentials(n, length, size=K, seed=0, strength=1.0):
+def random_potentials(n, length, size=K, **options):
     """h, W and the library's flat form."""
-    random = np.random.default_rng(seed)
-    h = random.standard_normal((n, length, size))
-    root = random.standard_normal((n, length, size, size))
-    w = strength * (root @ root.swapaxes(-1, -2))
-    return h, w, pack(h, w)
-
-
-def pack(h, w):
-    return torch.tensor(np.concatenate([h, -0.5 * w.reshape(*h.shape[:-1], -1)], -1))
+    return gaussians.random_potentials(FullGaussian(size), n, length, floor=0.0, **options)
 
 
 def grid(n, length, lengths=None, step=1.0):
-    times = 3.0 + step * torch.arange(length, dtype=DOUBLE).expand(n, -1)
-    lengths = [length] * n if lengths is None else lengths
-    exists = torch.arange(length) < torch.tensor(lengths)[:, None]
-    return Sites(torch.where(exists, times, 0.0), exists)
+    return sites_of(lengths or [length] * n, length, start=3.0, step=step)
 
 
 def driven(sites, u):
@@ -122,25 +57,15 @@ def prior_of(size=K, n_inputs=0, seed=1):
     return prior
 
 
-def numpy_of(values):
-    return values.detach().double().numpy()
-
-
 def near(got, expected, tolerance=1e-8):
-    got = numpy_of(got) if isinstance(got, torch.Tensor) else got
+    got = as_numpy(got) if isinstance(got, torch.Tensor) else got
     np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
-
-
-def unpack(eta, size=K):
-    eta = numpy_of(eta)
-    covariance = np.linalg.inv(-2 * eta[..., size:].reshape(*eta.shape[:-1], size, size))
-    return np.einsum("...kl,...l->...k", covariance, eta[..., :size]), covariance
 
 
 def assert_is(posterior, n, expected, tolerance=1e-8):
     """Trial n has the dense moments, divergence and partition function."""
     length, size = expected.mean.shape
-    mean, covariance = unpack(posterior.eta[n, :length], size)
+    mean, covariance = gaussians.normal(FullGaussian(size), posterior.eta[n, :length])
     near(mean, expected.mean, tolerance)
     near(covariance, expected.marginals(), tolerance)
     near(posterior.latent_mean[n, :length], expected.mean, tolerance)
@@ -159,7 +84,7 @@ def assert_is(posterior, n, expected, tolerance=1e-8):
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_initial_dynamics_are_slow_and_turn_a_little(size):
     prior = LinearDynamicsPrior(FullGaussian(size), memory=0.95).double()
-    a = numpy_of(prior.dynamics())
+    a = as_numpy(prior.dynamics())
     near(a @ a.T, 0.95**2 * np.eye(size), 1e-6)
     near(prior.eigenvalues().abs(), 0.95 * np.ones(size), 1e-6)
     assert np.abs(a - 0.95 * np.eye(size)).max() < 0.2
@@ -172,7 +97,7 @@ def test_initial_dynamics_are_slow_and_turn_a_little(size):
 def test_the_stationary_covariance_is_the_identity(size):
     for seed in range(5):
         prior = prior_of(size, seed=seed)
-        a, q = numpy_of(prior.dynamics()), numpy_of(prior.noise())
+        a, q = as_numpy(prior.dynamics()), as_numpy(prior.noise())
         near(a @ a.T + q, np.eye(size), 1e-12)
         near(q, q.T, 1e-12)
         step = prior.transition()
@@ -190,7 +115,7 @@ def test_dynamics_are_always_a_strict_contraction(dtype, scale, generator):
         columns = torch.randn(2, 3, rank, generator=generator, dtype=DOUBLE)
         with torch.no_grad():
             prior.raw.copy_((scale**0.5 * columns[0]) @ (scale**0.5 * columns[1]).mT)
-        a, q = numpy_of(prior.dynamics()), numpy_of(prior.noise())
+        a, q = as_numpy(prior.dynamics()), as_numpy(prior.noise())
         assert np.linalg.svd(a)[1].max() < 1
         assert np.linalg.eigvalsh(q).min() > 1e-5
         near(a @ a.T + q, np.eye(3), 1e-5 if dtype == torch.float32 else 1e-9)
@@ -222,7 +147,7 @@ def test_posterior_is_the_dense_one(way, length, size):
     h, w, potentials = random_potentials(3, length, size)
     posterior = prior.condition(potentials, grid(3, length))
     for n in range(3):
-        assert_is(posterior, n, dense(numpy_of(prior.dynamics()), h[n], w[n]))
+        assert_is(posterior, n, dynamics_posterior(as_numpy(prior.dynamics()), h[n], w[n]))
 
 
 @pytest.mark.parametrize("length", [2, 7, 40])
@@ -231,7 +156,7 @@ def test_as_chosen_by_itself(length):
     h, w, potentials = random_potentials(2, length)
     posterior = prior.condition(potentials, grid(2, length))
     for n in range(2):
-        assert_is(posterior, n, dense(numpy_of(prior.dynamics()), h[n], w[n]))
+        assert_is(posterior, n, dynamics_posterior(as_numpy(prior.dynamics()), h[n], w[n]))
 
 
 @pytest.mark.parametrize("length", [*LENGTHS, 64, 301])
@@ -250,13 +175,13 @@ def test_unequal_lengths_and_gaps(way):
     h[0, 3:7], w[0, 3:7] = 0, 0
     h[3, 0], w[3, 0] = 0, 0
     w[0, 9, :, 1] = w[0, 9, 1, :] = 0  # one latent seen alone
-    potentials, sites = pack(h, w), grid(4, 11, lengths)
+    potentials, sites = gaussians.potential(FullGaussian(K), h, w), grid(4, 11, lengths)
     potentials[~sites.exists] = torch.nan
     posterior = prior.condition(potentials, sites)
     for n, length in enumerate(lengths):
-        assert_is(posterior, n, dense(numpy_of(prior.dynamics()), h[n, :length], w[n, :length]))
+        assert_is(posterior, n, dynamics_posterior(as_numpy(prior.dynamics()), h[n, :length], w[n, :length]))
         alone = prior.condition(potentials[n : n + 1, :length], grid(1, length))
-        near(posterior.eta[n, :length], numpy_of(alone.eta[0]))
+        near(posterior.eta[n, :length], as_numpy(alone.eta[0]))
     assert torch.isfinite(posterior.eta).all()
 
 
@@ -265,32 +190,32 @@ def test_beyond_the_end_are_forecasts(way):
     _, _, potentials = random_potentials(1, 9)
     posterior = prior.condition(potentials, grid(1, 9, [6]))
     forecast = prior.predict(posterior.latent_mean[:, 5], posterior.covariance[:, 5], 3)
-    near(posterior.latent_mean[:, 6:], numpy_of(forecast.mean))
-    near(posterior.covariance[:, 6:], numpy_of(forecast.covariance))
+    near(posterior.latent_mean[:, 6:], as_numpy(forecast.mean))
+    near(posterior.covariance[:, 6:], as_numpy(forecast.covariance))
 
 
 def test_nothing_seen_leaves_the_prior(way):
     prior = prior_of()
     posterior = prior.condition(torch.zeros(2, 10, K + K * K, dtype=DOUBLE), grid(2, 10))
-    near(posterior.eta, np.broadcast_to(numpy_of(prior.reference(grid(2, 10), True)), posterior.eta.shape))
+    near(posterior.eta, np.broadcast_to(as_numpy(prior.reference(grid(2, 10), True)), posterior.eta.shape))
     near(posterior.kl, np.zeros(2))
     near(posterior.log_partition, np.zeros(2))
-    near(posterior.pairwise[0], np.tile(numpy_of(prior.dynamics()), (9, 1, 1)))
+    near(posterior.pairwise[0], np.tile(as_numpy(prior.dynamics()), (9, 1, 1)))
 
 
 def test_potentials_that_take_information_away(way):
     """Only the whole must be a distribution: here the past alone is none, and with more taken away nothing is."""
     prior = prior_of()
-    a = numpy_of(prior.dynamics())
+    a = as_numpy(prior.dynamics())
     h, w, _ = random_potentials(1, 9)
     w[0, 0], w[0, 1] = -1.1 * np.eye(K), 9 * np.eye(K)
-    posterior = prior.condition(pack(h, w), grid(1, 9))
-    assert_is(posterior, 0, dense(a, h[0], w[0]))
+    posterior = prior.condition(gaussians.potential(FullGaussian(K), h, w), grid(1, 9))
+    assert_is(posterior, 0, dynamics_posterior(a, h[0], w[0]))
     with pytest.raises(NumericalError, match="a filtered precision"):
-        prior.filter(pack(h, w), grid(1, 9))
+        prior.filter(gaussians.potential(FullGaussian(K), h, w), grid(1, 9))
     w[0, 4] = -100 * np.eye(K)
     with pytest.raises(NumericalError, match="the posterior precision of the linear dynamics"):
-        prior.condition(pack(h, w), grid(1, 9))
+        prior.condition(gaussians.potential(FullGaussian(K), h, w), grid(1, 9))
 
 
 def test_only_the_symmetric_part_counts(way):
@@ -299,7 +224,7 @@ def test_only_the_symmetric_part_counts(way):
     tilted = potentials.clone()
     tilted[..., K + 1] += 0.3
     tilted[..., K + 2] -= 0.3
-    near(prior.condition(tilted, grid(1, 5)).eta, numpy_of(prior.condition(potentials, grid(1, 5)).eta))
+    near(prior.condition(tilted, grid(1, 5)).eta, as_numpy(prior.condition(potentials, grid(1, 5)).eta))
 
 
 def test_one_latent_may_be_diagonal():
@@ -308,8 +233,8 @@ def test_one_latent_may_be_diagonal():
         LinearDynamicsPrior(family).double().condition(family.to_potential(raw), grid(2, 6))
         for family in (DiagonalGaussian(1), FullGaussian(1))
     )
-    near(diagonal.eta, numpy_of(full.eta))
-    near(diagonal.kl, numpy_of(full.kl))
+    near(diagonal.eta, as_numpy(full.eta))
+    near(diagonal.kl, as_numpy(full.kl))
 
 
 # ---- inputs ---------------------------------------------------------------------------------------
@@ -319,12 +244,12 @@ def test_inputs_move_the_dense_mean(way):
     lengths, prior = [9, 5, 1], prior_of(n_inputs=3)
     h, w, potentials = random_potentials(3, 9)
     inputs = torch.tensor(np.random.default_rng(5).standard_normal((3, 9, 3)))
-    drive = numpy_of(inputs) @ numpy_of(prior.inputs.B).T
+    drive = as_numpy(inputs) @ as_numpy(prior.inputs.B).T
     sites = grid(3, 9, lengths)
     inputs[~sites.exists] = torch.nan
     posterior = prior.condition(potentials, driven(sites, inputs))
     for n, length in enumerate(lengths):
-        expected = dense(numpy_of(prior.dynamics()), h[n, :length], w[n, :length], drive[n, :length])
+        expected = dynamics_posterior(as_numpy(prior.dynamics()), h[n, :length], w[n, :length], drive[n, :length])
         assert_is(posterior, n, expected)
     assert torch.isfinite(posterior.eta).all()
 
@@ -337,8 +262,8 @@ def test_inputs_of_zero_are_none(way):
     alone = prior_of()
     alone.raw = prior.raw
     without = alone.condition(potentials, sites)
-    near(without.eta, numpy_of(with_zero.eta))
-    near(without.kl, numpy_of(with_zero.kl))
+    near(without.eta, as_numpy(with_zero.eta))
+    near(without.kl, as_numpy(with_zero.kl))
 
 
 def test_inputs_start_without_effect_and_get_gradients():
@@ -369,23 +294,23 @@ def test_inputs_step_by_step():
     state = prior.begin(3)
     for t in range(length):
         state = prior.step(state, potentials[:, t], u[:, t - 1] if t else None)
-        near(state.mean, numpy_of(filtered.mean[:, t]))
-        near(state.covariance, numpy_of(filtered.covariance[:, t]))
+        near(state.mean, as_numpy(filtered.mean[:, t]))
+        near(state.covariance, as_numpy(filtered.covariance[:, t]))
     mean, _ = prior.family.moments(prior.condition(potentials, sites).eta)
-    near(filtered.mean[:, -1], numpy_of(mean[:, -1]))
+    near(filtered.mean[:, -1], as_numpy(mean[:, -1]))
     seen = torch.cat([potentials[:, :4], torch.zeros_like(potentials[:, 4:])], 1)
     ahead, _ = prior.family.moments(prior.condition(seen, sites).eta)
     forecast = prior.predict(filtered.mean[:, 3], filtered.covariance[:, 3], 3, u[:, 3:6])
-    near(forecast.mean, numpy_of(ahead[:, 4:]))
+    near(forecast.mean, as_numpy(ahead[:, 4:]))
 
 
 def test_inputs_move_draws_of_the_prior(generator):
     prior = prior_of(n_inputs=1)
     u = torch.tensor([[3.0], [-2.0], [1.0]], dtype=DOUBLE)
     z = prior.sample(driven(grid(DRAWS, 3), u.expand(DRAWS, -1, -1)), generator)
-    A, B = numpy_of(prior.dynamics()), numpy_of(prior.inputs.B)[:, 0]
-    mean, covariance = dense_prior(A, 3)
-    assert_drawn_from(z, np.concatenate([0 * B, 3 * B, A @ (3 * B) - 2 * B]) + mean, covariance)
+    A, B = as_numpy(prior.dynamics()), as_numpy(prior.inputs.B)[:, 0]
+    mean, covariance = dense_gaussian.linear_dynamics(A, 3)
+    assert_drawn_from(z, np.stack([0 * B, 3 * B, A @ (3 * B) - 2 * B]) + mean, covariance)
 
 
 # ---- gradients ------------------------------------------------------------------------------------
@@ -446,7 +371,7 @@ def test_the_slope_of_the_partition_function_is_the_mean_parameter(way):
     potentials = random_potentials(3, 10)[2].requires_grad_()
     posterior = prior_of().condition(potentials, grid(3, 10))
     (slope,) = torch.autograd.grad(posterior.log_partition.sum(), potentials)
-    near(slope, numpy_of(posterior.mu))
+    near(slope, as_numpy(posterior.mu))
 
 
 # ---- single precision -----------------------------------------------------------------------------
@@ -465,7 +390,7 @@ def test_float32_keeps_its_digits(way, memory):
     wanted = wide.condition(rounded.detach().double(), grid(2, 300))
     for a, b in ((got.eta, wanted.eta), (got.mu, wanted.mu), (got.kl, wanted.kl)):
         assert a.dtype == torch.float32
-        near(a, numpy_of(b), 1e-6)
+        near(a, as_numpy(b), 1e-6)
     (got.eta.sum() + got.kl.sum()).backward()
     assert torch.isfinite(rounded.grad).all()
     assert torch.isfinite(narrow.raw.grad).all()
@@ -487,7 +412,7 @@ def test_filter_is_the_dense_posterior_of_what_was_seen():
     assert covariance.shape == (2, 8, K, K)
     for n, length in enumerate([8, 6]):
         for t in range(length):
-            expected = dense(numpy_of(prior.dynamics()), h[n, : t + 1], w[n, : t + 1])
+            expected = dynamics_posterior(as_numpy(prior.dynamics()), h[n, : t + 1], w[n, : t + 1])
             near(mean[n, t], expected.mean[-1])
             near(covariance[n, t], expected.marginals()[-1])
 
@@ -507,8 +432,8 @@ def test_the_last_filtered_is_the_last_smoothed(way):
     prior = prior_of()
     _, _, potentials = random_potentials(2, 12)
     filtered, posterior = prior.filter(potentials, grid(2, 12)), prior.condition(potentials, grid(2, 12))
-    near(filtered.mean[:, -1], numpy_of(posterior.latent_mean[:, -1]))
-    near(filtered.covariance[:, -1], numpy_of(posterior.covariance[:, -1]))
+    near(filtered.mean[:, -1], as_numpy(posterior.latent_mean[:, -1]))
+    near(filtered.covariance[:, -1], as_numpy(posterior.covariance[:, -1]))
 
 
 def test_stepping_is_filtering():
@@ -519,8 +444,8 @@ def test_stepping_is_filtering():
     state = prior.begin(3)
     for t in range(10):
         state = prior.step(state, potentials[:, t])
-        near(state.mean, numpy_of(filtered.mean[:, t]), 1e-12)
-        near(state.covariance, numpy_of(filtered.covariance[:, t]), 1e-12)
+        near(state.mean, as_numpy(filtered.mean[:, t]), 1e-12)
+        near(state.covariance, as_numpy(filtered.covariance[:, t]), 1e-12)
 
 
 def test_forecasts_are_the_dense_ones():
@@ -532,7 +457,7 @@ def test_forecasts_are_the_dense_ones():
     for n in range(2):
         nothing = np.zeros((4, K)), np.zeros((4, K, K))
         both = (np.concatenate([seen[n], none]) for seen, none in zip((h, w), nothing, strict=True))
-        expected = dense(numpy_of(prior.dynamics()), *both)
+        expected = dynamics_posterior(as_numpy(prior.dynamics()), *both)
         near(forecast.mean[n], expected.mean[6:])
         near(forecast.covariance[n], expected.marginals()[6:])
     far = prior.predict(mean[:, -1], covariance[:, -1], 2000)
@@ -545,11 +470,11 @@ def test_forecasts_are_the_dense_ones():
 DRAWS = 20000
 
 
-def assert_drawn_from(z, mean, covariance):
-    z = numpy_of(z).reshape(len(z), -1)
-    scale = np.sqrt(np.diag(covariance))
-    near((z.mean(0) - mean) / scale, np.zeros(len(mean)), 5 / len(z) ** 0.5)
-    near((np.cov(z.T) - covariance) / np.outer(scale, scale), np.zeros_like(covariance), 8 / len(z) ** 0.5)
+def log_p_over_q(z, a, posterior, drive=None):
+    points = as_numpy(z).reshape(len(z), -1)
+    mean, covariance = dense_gaussian.linear_dynamics(a, z.shape[1], drive)
+    log_p = multivariate_normal.logpdf(points, mean.ravel(), covariance.reshape(mean.size, -1))
+    return log_p - multivariate_normal.logpdf(points, *posterior.flat())
 
 
 @pytest.mark.parametrize("length", [1, 5])
@@ -557,7 +482,7 @@ def test_samples_of_the_prior(length, generator):
     prior = prior_of()
     z = prior.sample(grid(DRAWS, length), generator)
     assert z.shape == (DRAWS, length, K)
-    assert_drawn_from(z, *dense_prior(numpy_of(prior.dynamics()), length))
+    assert_drawn_from(z, *dense_gaussian.linear_dynamics(as_numpy(prior.dynamics()), length))
 
 
 @pytest.mark.parametrize("length", [1, 2, 5])
@@ -565,19 +490,15 @@ def test_draws_of_the_posterior_and_their_ratio(way, length, generator):
     prior = prior_of(n_inputs=1)
     h, w, potentials = random_potentials(1, length)
     inputs = torch.randn(1, length, 1, dtype=DOUBLE, generator=generator)
-    drive = numpy_of(inputs)[0] @ numpy_of(prior.inputs.B).T
+    drive = as_numpy(inputs)[0] @ as_numpy(prior.inputs.B).T
     sites = grid(DRAWS, length)
     posterior = prior.condition(
         potentials.expand(DRAWS, -1, -1).clone(), driven(sites, inputs.expand(DRAWS, -1, -1).clone())
     )
     z, log_ratio = posterior.draw(generator)
-    expected = dense(numpy_of(prior.dynamics()), h[0], w[0], drive)
-    flat = expected.covariance.reshape(length * K, -1)
-    assert_drawn_from(z, expected.mean.ravel(), flat)
-    points = numpy_of(z[:50]).reshape(50, -1)
-    log_p = multivariate_normal.logpdf(points, expected.prior_mean, expected.prior_covariance)
-    log_q = multivariate_normal.logpdf(points, expected.mean.ravel(), 0.5 * (flat + flat.T))
-    near(log_ratio[:50], log_p - log_q)
+    expected = dynamics_posterior(as_numpy(prior.dynamics()), h[0], w[0], drive)
+    assert_drawn_from(z, expected.mean, expected.covariance)
+    near(log_ratio[:50], log_p_over_q(z[:50], as_numpy(prior.dynamics()), expected, drive))
 
 
 def test_draws_ignore_what_pads(generator):
@@ -585,11 +506,8 @@ def test_draws_ignore_what_pads(generator):
     h, w, potentials = random_potentials(1, 6)
     potentials[:, 4:] = torch.nan
     z, log_ratio = prior.condition(potentials, grid(1, 6, [4])).draw(generator)
-    expected = dense(numpy_of(prior.dynamics()), h[0, :4], w[0, :4])
-    point, flat = numpy_of(z[0, :4]).ravel(), expected.covariance.reshape(4 * K, -1)
-    log_q = multivariate_normal.logpdf(point, expected.mean.ravel(), 0.5 * (flat + flat.T))
-    log_p = multivariate_normal.logpdf(point, expected.prior_mean, expected.prior_covariance)
-    near(log_ratio[0], log_p - log_q)
+    expected = dynamics_posterior(as_numpy(prior.dynamics()), h[0, :4], w[0, :4])
+    near(log_ratio[0], log_p_over_q(z[:, :4], as_numpy(prior.dynamics()), expected))
 
 
 # ---- the contract ---------------------------------------------------------------------------------
@@ -616,7 +534,7 @@ def test_any_unit_of_time(step):
     prior, lengths = prior_of(), [9, 2, 1]
     near(
         prior.condition(potentials, grid(3, 9, lengths, step)).kl,
-        numpy_of(prior.condition(potentials, grid(3, 9, lengths)).kl),
+        as_numpy(prior.condition(potentials, grid(3, 9, lengths)).kl),
     )
 
 

@@ -1,16 +1,15 @@
 """The Markov chain against enumeration of all its sequences, Baum–Welch of hmmlearn, and its own two algorithms."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
 
 import rpmodels as rp
-from registry import log_w, tiny_data, tiny_model
-from rpmodels.carriers import Sites
+from oracles.differences import central_difference
+from oracles.enumeration import Enumerated
+from registry import ATOMS, log_w, sites_of, tiny_data, tiny_model
 from rpmodels.errors import InputError
-from rpmodels.learning.train import RPMObjective
+from rpmodels.learning import RPMObjective
 from rpmodels.mixtures import Pooled
 from rpmodels.priors import MarkovChainPrior, chain
 from rpmodels.seeding import seeded
@@ -33,41 +32,10 @@ def random_rows(rows, seed):
     return torch.softmax(torch.randn(rows, K, generator=generator, dtype=DOUBLE), -1)
 
 
-def sites_of(lengths, longest=T):
-    exists = torch.arange(longest) < torch.tensor(lengths)[:, None]
-    return Sites(torch.arange(longest, dtype=DOUBLE).expand(len(lengths), -1), exists)
-
-
 def some(lengths=(5, 3, 1), seed=0):
     generator = torch.Generator().manual_seed(seed)
     potentials = 2.0 * torch.randn(len(lengths), T, K, generator=generator, dtype=DOUBLE)
-    return potentials, sites_of(lengths)
-
-
-class Enumerated:
-    """Everything about one chain by summing over all its sequences."""
-
-    def __init__(self, prior, potentials):
-        length = len(potentials)
-        first = prior.initial.log_weights()[0].double().numpy()
-        step = prior.transition.log_weights().double().numpy()
-        says = potentials.detach().numpy()
-        self.paths = np.array(list(itertools.product(range(K), repeat=length)))
-        self.log_p = np.array([first[z[0]] + sum(step[a, b] for a, b in itertools.pairwise(z)) for z in self.paths])
-        self.log_joint = self.log_p + np.array([says[range(length), z].sum() for z in self.paths])
-        self.log_partition = np.logaddexp.reduce(self.log_joint)
-        self.q = np.exp(self.log_joint - self.log_partition)
-
-    def marginal(self, t):
-        return np.array([self.q[self.paths[:, t] == k].sum() for k in range(K)])
-
-    def pair(self, t):
-        both = self.paths[:, t : t + 2]
-        return np.array([[self.q[(both == [i, j]).all(1)].sum() for j in range(K)] for i in range(K)])
-
-    @property
-    def kl(self):
-        return float((self.q * (np.log(self.q) - self.log_p)).sum())
+    return potentials, sites_of(lengths, T)
 
 
 @every_prior
@@ -139,7 +107,7 @@ def test_predictions_are_marginals_of_what_was_not_seen():
 def test_draws_have_the_posteriors_pairs_and_their_log_ratio():
     prior = CASES["fixed"]().double()
     potentials, sites = some((4,), seed=3)
-    potentials, sites = potentials.expand(40_000, -1, -1), sites_of((4,) * 40_000)
+    potentials, sites = potentials.expand(40_000, -1, -1), sites_of((4,) * 40_000, T)
     posterior = prior.condition(potentials, sites)
     z, log_ratio = posterior.draw(torch.Generator().manual_seed(0))
     seen = torch.nn.functional.one_hot(z, K).double()
@@ -161,39 +129,35 @@ def test_samples_of_the_prior_have_its_transitions():
 
 
 @every_prior
-@pytest.mark.parametrize("policy", ["per site", "pooled"])
-def test_the_free_energy_is_the_log_partition(kind, policy):
+@pytest.mark.parametrize("atoms", ATOMS)
+def test_the_free_energy_is_the_log_partition(kind, atoms):
     """With exact potentials −KL + ⟨log f/F⟩ is log W, whatever terms it is put together from."""
-    model, observations = tiny_model(CASES[kind](), tiny_data(n=4, sites=T), policy=policy)
-    inferred = next(iter(model.infer(observations, own=False)))
+    model, observations = tiny_model(CASES[kind](), tiny_data(n=4, sites=T), atoms=atoms)
+    batch = observations.batch(np.arange(4), DOUBLE, torch.device("cpu"))
+    inferred = RPMObjective(model.pattern, observations).evaluate(batch)
     expected = inferred.posterior.log_partition - model.prior.parameter_kl() / 4
     torch.testing.assert_close(inferred.energy.total, expected, rtol=1e-10, atol=1e-10)
 
 
 @every_prior
 def test_training_has_the_gradient_of_the_free_energy(kind):
-    model, observations = tiny_model(CASES[kind](), tiny_data(n=4, sites=T), policy="pooled")
+    model, observations = tiny_model(CASES[kind](), tiny_data(n=4, sites=T), atoms="pooled")
     batch = observations.batch(np.arange(4), DOUBLE, torch.device("cpu"))
-    weight = next(model.recognition.parameters())
-    goal = lambda: RPMObjective(model, 4.0)(batch)["free_energy"]  # noqa: E731
+    weight = next(model.pattern.recognition.parameters())
+    goal = lambda: RPMObjective(model.pattern, observations)(batch)["free_energy"]  # noqa: E731
     (gradient,) = torch.autograd.grad(goal(), weight)
-    step = 1e-6
-    with torch.no_grad():
-        weight[0, 1] += step
-        up = goal()
-        weight[0, 1] -= 2 * step
-        down = goal()
-    assert float(gradient[0, 1]) == pytest.approx(float(up - down) / (2 * step), rel=1e-5, abs=1e-8)
+    expected = central_difference(goal, weight, (0, 1), 1e-6)
+    assert float(gradient[0, 1]) == pytest.approx(expected, rel=1e-5, abs=1e-8)
 
 
 def test_unequal_lengths_and_order_change_nothing():
     data = tiny_data(n=5, sites=T)
     lists = {name: [v[:t] for v, t in zip(values, (5, 4, 2, 3, 5), strict=True)] for name, values in data.items()}
-    model, observations = tiny_model(CASES["fixed"](), lists, policy="pooled")
-    whole = log_w(model, observations, own=True)
+    model, observations = tiny_model(CASES["fixed"](), lists, atoms="pooled")
+    whole = log_w(model, observations, in_training=False)
     for n in range(5):
         alone = rp.read({name: [v[n]] for name, v in lists.items()}, series=True, known=model.specs)
-        torch.testing.assert_close(log_w(model, alone, own=True)[0], whole[n], rtol=0, atol=1e-10)
+        torch.testing.assert_close(log_w(model, alone, in_training=False)[0], whole[n], rtol=0, atol=1e-10)
 
 
 def test_lookup_tables_reach_the_maximum_of_baum_welch():
@@ -221,7 +185,7 @@ def test_lookup_tables_reach_the_maximum_of_baum_welch():
     model = rp.RPM(MarkovChainPrior.learned(2), networks, atoms=Pooled(), dtype=DOUBLE)
     model.prepare(observations)
     batch = observations.batch(np.arange(12), DOUBLE, torch.device("cpu"))
-    objective = RPMObjective(model, 12.0)
+    objective = RPMObjective(model, observations)
     optimiser = torch.optim.LBFGS(model.recognition.parameters(), max_iter=5, line_search_fn="strong_wolfe")
 
     def closure():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from registry import FAMILIES, random_eta
+from registry import ATOMS, FAMILIES, random_eta
 from rpmodels.carriers import Factor
 from rpmodels.errors import BuildError
 from rpmodels.families import Categorical, DiagonalGaussian
@@ -53,7 +53,7 @@ def test_blocks_change_neither_values_nor_gradients(budget, monkeypatch):
     torch.testing.assert_close(g.grad, again.grad)
 
 
-@pytest.mark.parametrize("policy", [PerSite(), Pooled()], ids=["per site", "pooled"])
+@pytest.mark.parametrize("policy", ATOMS.values(), ids=ATOMS.keys())
 def test_own_atoms_are_added_once(policy):
     """F⁺ = (Σc F + f_own)/(Σc + 1) at every site, also at sites that training never saw."""
     training, new = factor(), factor(n=2, t=5, seed=3, missing=0.2)

@@ -11,9 +11,9 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import rpmodels as rp
+from command_line import command
 from rpmodels import cli
 from rpmodels.commands import folders
 from rpmodels.datasets.catalogue import DATA_SETS
@@ -22,10 +22,6 @@ QUICK = ("--set", "max_iter=5", "--set", "n_init=1", "--set", "verbose=0")
 CONTINUOUS = (*QUICK, "--set", "retries=0")
 SETTINGS = {"max_iter": 5, "n_init": 1, "random_state": 0}
 TWO = ("--factor", "left=a,b,c", "--factor", "right=d,e")
-
-
-def command(*words):
-    return CliRunner().invoke(cli.app, [str(word) for word in words])
 
 
 def done(*words):

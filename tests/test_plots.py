@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from scipy.stats import norm
 
 import rpmodels as rp
+from data import views
 from rpmodels import plots
 from rpmodels.errors import InputError
 
@@ -23,9 +24,7 @@ def labelled(axes):
 
 @pytest.fixture(scope="module")
 def table():
-    random = np.random.default_rng(0)
-    z = random.standard_normal((60, 2))
-    return {name: z @ random.standard_normal((2, 3)) + 0.3 * random.standard_normal((60, 3)) for name in "ab"}
+    return views(latents=2, width=3, noise=0.3)[0]
 
 
 @pytest.fixture(scope="module")
@@ -87,20 +86,20 @@ def test_a_ceiling_that_is_asked_for_is_in_sight_and_the_models_own_leaves_the_c
     assert not any("ceiling" in name for name in labelled(none))
 
 
-def test_a_run_and_variational_bayes_have_learning_curves(table):
+def test_a_trained_model_and_variational_bayes_have_learning_curves(table):
     model = rp.RPCategorical(2, prior=1.0, max_iter=3, n_init=1, random_state=0).fit(table)
     lines = labelled(plots.learning_curve(model))
     np.testing.assert_array_equal(lines["parameters"].get_ydata(), model.history_["parameters"])
     rpm = rp.RPM(rp.priors.CategoricalPrior.uniform(2), {n: rp.recognition.MLP((3,), 2) for n in "ab"})
-    run = rp.train(rpm, rp.read(table), max_iter=3)
-    assert len(labelled(plots.learning_curve(run))["free energy"].get_xdata()) == 3
+    fitted = rp.train(rpm, rp.read(table), max_iter=3)
+    assert len(labelled(plots.learning_curve(fitted))["free energy"].get_xdata()) == 3
 
 
 def attempt(kind, seed, *values, again=False):
     return SimpleNamespace(kind=kind, seed=seed, free_energies=list(values), again=again)
 
 
-def test_restarts_stand_at_the_rung_where_they_were_compared():
+def test_restarts_stand_at_the_comparison_where_they_were_judged():
     every = [
         attempt("as given", 10, 0.1),
         attempt("random", 20, 0.3, 0.5, 0.7, 0.8),
@@ -263,7 +262,7 @@ def test_paths_of_the_factors_and_the_posterior(gpfa, series):
 
 def direct_mixture(model, factor, latent, site, z):
     """F_j at z as a plain average of normals, from the atoms themselves."""
-    atoms = model.model_.fitted.atoms(factor)
+    atoms = model.model_.atoms(factor)
     eta = atoms.reference[site % len(atoms.reference)] + atoms.g[site % len(atoms.g)]
     mean = atoms.family.moments(eta)[0][:, latent]
     variance = torch.diagonal(atoms.family.covariance(eta), dim1=-2, dim2=-1)[:, latent]

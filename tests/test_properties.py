@@ -17,13 +17,14 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import rpmodels as rp
-from registry import random_eta
+from registry import APPROXIMATIONS, ATOMS, E_STEPS, random_eta
 from rpmodels import model as model_module
-from rpmodels.carriers import TrialTable
+from rpmodels.carriers import LocalParameters, LocalTable
 from rpmodels.errors import InputError
 from rpmodels.families import DiagonalGaussian
-from rpmodels.fitted import FittedMixtures
+from rpmodels.fitted import FittedRPM
 from rpmodels.inference import NaturalGradient, free, natural_gradient
+from rpmodels.learning import RPMObjective
 from rpmodels.mixtures import AtomMixture, FreeInteriorBound, MonteCarlo, OptimalInteriorBound, SharedGrid
 from rpmodels.model import RPM
 from rpmodels.seeding import seeded
@@ -114,10 +115,9 @@ class Case:
         return self.name
 
 
-APPROXIMATIONS = ("interior", "interior_optimal", "interior_free", "second_order", "monte_carlo", "quadrature")
-E_STEPS = ("amortised", "natural_gradient", "free", "free_inducing")
+WAYS = [name for name in APPROXIMATIONS if name != "grid"]
 COVARIANCES = ("diagonal", "full")
-ATOMS = ("per_time", "pooled")
+KINDS = list(ATOMS)
 
 
 def _cases():
@@ -130,12 +130,12 @@ def _cases():
     yield case(rp.RPLDS, n_latents=2, e_step="amortised", expected_log_mixture="interior", atoms="pooled")
     yield case(rp.RPLDS, n_latents=2, e_step="natural_gradient", expected_log_mixture="second_order", atoms="per_time")
     for e, e_step in enumerate(E_STEPS):
-        for a, way in enumerate(APPROXIMATIONS):
+        for a, way in enumerate(WAYS):
             parts = {"e_step": e_step, "expected_log_mixture": way}
             if e_step != "free_inducing":
                 yield case(rp.RPFA, n_latents=2, **parts, covariance=COVARIANCES[(e + a) % 2])
             # Every E-step and every ⟨log F⟩ meets every kind of atoms and of covariance.
-            combined = {"atoms": ATOMS[(e + a) % 2], "covariance": COVARIANCES[(e // 2 + a // 2) % 2]}
+            combined = {"atoms": KINDS[(e + a) % 2], "covariance": COVARIANCES[(e // 2 + a // 2) % 2]}
             yield case(rp.RPGPFA, n_latents=2, **parts, **combined)
     # One latent: quadrature on a grid.
     yield case(rp.RPFA, n_latents=1, e_step="natural_gradient", expected_log_mixture="quadrature")
@@ -153,7 +153,7 @@ each_case = pytest.mark.parametrize("case", CASES, ids=str)
 class BriefFreeBound(FreeInteriorBound):
     """With fewer of Newton's steps for new data."""
 
-    def settled(self):
+    def for_new_data(self):
         return OptimalInteriorBound(1)
 
 
@@ -187,19 +187,27 @@ def built(case, data, names=None, dtype="float64", sharpness=None):
     with torch.no_grad():
         for parameter in model.recognition.parameters():
             parameter.mul_(sharpness or SHARPNESS.get(case.choices.get("n_latents"), 2.0))
-    return estimator, prepared(model, observations), observations
-
-
-def prepared(model, observations):
-    """Ready for training, its rows (if any) moved away from where they start, trial by trial in the same way."""
     model.prepare(observations)
+    return estimator, model, observations
+
+
+def objective_of(model, observations):
+    """Local parameters (if any) are moved away from where they start, trial by trial in the same way."""
     noise = 0.2 * torch.randn(10, 7, 7, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    moved = {}
-    for name, row in model.rows.take(torch.arange(len(observations))).items():
-        part = noise[..., 0] if row.ndim == 3 else noise
-        moved[name] = row.detach() + part[tuple(map(slice, row.shape))].to(row.dtype)
-    model.rows = TrialTable(moved)
-    return model
+
+    def moved(named):
+        found = {}
+        for name, row in named.items():
+            part = noise[..., 0] if row.ndim == 3 else noise
+            found[name] = row.detach() + part[tuple(map(slice, row.shape))].to(row.dtype)
+        return found
+
+    objective = RPMObjective(model, observations)
+    # In a fit observations that can teach nothing are left out before this is counted.
+    objective.n_observations = float(len(observations.usable()))
+    start = objective.local.take(torch.arange(len(observations)))
+    objective.local = LocalTable(LocalParameters(moved(start.e_step), {n: moved(start.of(n)) for n in model.names}))
+    return objective
 
 
 @cache
@@ -207,8 +215,7 @@ def fitted(case):
     """An estimator that has its atoms, and its training data."""
     data = data_for(case)
     estimator, model, observations = built(case, data)
-    model.collect(observations)
-    estimator.model_ = model
+    estimator.model_ = FittedRPM.collected(model, observations)
     return estimator, data
 
 
@@ -221,10 +228,10 @@ def new_data(case):
 
 def inferred(model, observations):
     """Per observation, of its own length: μ_q and η_q of all its latents (so mean and covariance), and its score."""
-    rows = []
-    for each in model.infer(observations):
+    rows, totals = [], iter(model.free_energies(observations).total)
+    for each in model.posterior(observations):
         for n, length in enumerate(each.batch.sites.exists.sum(1)):
-            rows.append((each.posterior.mu[n, :length], each.posterior.eta[n, :length], each.energy.total[n]))
+            rows.append((each.posterior.mu[n, :length], each.posterior.eta[n, :length], next(totals)))
     return rows
 
 
@@ -254,12 +261,11 @@ def same_tensors(left, right, tolerance=1e-10):
 def training(model, observations, index=None, counted=None):
     """F of the training form per observation, and its sum's gradient by every parameter but the trials' own."""
     index = np.arange(len(observations)) if index is None else np.asarray(index)
-    energy = model.evaluate(
-        observations.batch(index, model.dtype, model.device), float(len(observations.usable()))
-    ).energy
+    objective = objective_of(model, observations)
+    energy = objective.evaluate(observations.batch(index, model.dtype, model.device)).energy
     total = energy.total if counted is None else energy.total[counted]
-    shared = {n: p for n, p in model.named_parameters() if p.requires_grad and not n.startswith("rows.")}
-    own = [p for n, p in model.named_parameters() if n.startswith("rows.")]
+    shared = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    own = objective.local_parameters()
     gradients = torch.autograd.grad(total.sum(), [*shared.values(), *own], allow_unused=True)
     return total.detach(), dict(zip(shared, gradients, strict=False)), gradients[len(shared) :]
 
@@ -270,7 +276,7 @@ def training(model, observations, index=None, counted=None):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Free E-steps refine new data in fifty steps: some will do. Types and shapes are checked in all other tests."""
-    monkeypatch.setattr(free, "SETTLING", 2)
+    monkeypatch.setattr(free, "REFINEMENT", 2)
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
@@ -308,8 +314,8 @@ TOO_SHARP = [
 
 @pytest.mark.parametrize("case", TOO_SHARP, ids=str)
 def test_a_step_that_one_observation_cannot_take_holds_up_no_other(case, monkeypatch):
-    _, model, observations = built(case, data_for(case), sharpness=16.0)
-    model.collect(observations)
+    _, pattern, observations = built(case, data_for(case), sharpness=16.0)
+    model = FittedRPM.collected(pattern, observations)
     refused, possible = [], natural_gradient._Problem.possible
 
     def watched(problem, potentials):
@@ -331,7 +337,7 @@ def test_outputs_follow_their_observations(case):
 
 @each_case
 def test_the_training_free_energy_follows_its_observations(case):
-    model, data = fitted(case)[0].model_, fitted(case)[1]
+    model, data = fitted(case)[0].model_.pattern, fitted(case)[1]
     observations, order = read(data), [3, 5, 0, 2, 4, 1]
     total, gradients, own = training(model, observations)
     permuted, *others = training(model, observations, order)
@@ -348,10 +354,11 @@ def test_empty_observations_change_nothing_for_the_others_in_inference(case):
 def test_empty_observations_change_nothing_for_the_others_in_training(case):
     if "mean" in case.choices:
         pytest.skip("one reference is an average over the batch's sites, and no training batch has empty trials")
-    model, data = copy.deepcopy(fitted(case)[0].model_), fitted(case)[1]
+    model, data = copy.deepcopy(fitted(case)[0].model_.pattern), fitted(case)[1]
     observations, more = read(data), read(data.with_empty(0, 2))
     total, gradients, own = training(model, observations)
-    again, others, rows = training(prepared(model, more), more, counted=slice(0, len(data)))
+    model.prepare(more)
+    again, others, rows = training(model, more, counted=slice(0, len(data)))
     same_tensors([again, *others.values()], [total, *gradients.values()])
     same_tensors([row[tuple(map(slice, before.shape))] for row, before in zip(rows, own, strict=True)], own)
 
@@ -360,19 +367,20 @@ def test_empty_observations_change_nothing_for_the_others_in_training(case):
 def test_names_and_their_order_do_not_matter(case):
     names = {"b": "x.y \u241f", "a": "b"}  # in another order, by place and by alphabet
     estimator, data = fitted(case)
-    before = dict(estimator.model_.recognisers())
+    before = estimator.model_.pattern
     _, model, observations = built(case, data.renamed(names), names)
-    for name, each in before.items():
+    for name, each in before.recognisers():
         dict(model.recognisers())[names[name]].load_state_dict(each.state_dict())
-    model.prior.load_state_dict(estimator.model_.prior.state_dict())
-    prepared(model, observations).collect(observations)
-    same(inferred(model, read(new_data(case).renamed(names), model.specs)), whole(case))
-    same_tensors([training(model, observations)[0]], [training(estimator.model_, read(data))[0]])
+    model.prior.load_state_dict(before.prior.state_dict())
+    again = FittedRPM.collected(model, observations)
+    same(inferred(again, read(new_data(case).renamed(names), again.specs)), whole(case))
+    same_tensors([training(model, observations)[0]], [training(before, read(data))[0]])
 
 
 @each_case
 def test_an_absent_factor_might_never_have_been(case):
-    model, kept = fitted(case)[0].model_, "b"
+    whole_model, kept = fitted(case)[0].model_, "b"
+    model = whole_model.pattern
     alone = RPM(
         model.prior,
         {kept: dict(model.recognisers())[kept].network},
@@ -384,10 +392,11 @@ def test_an_absent_factor_might_never_have_been(case):
         dtype=torch.float64,
     ).eval()
     alone.recognition[0].scaling = dict(model.recognisers())[kept].scaling
-    alone.specs, alone.times = {kept: model.specs[kept]}, model.times
-    alone.fitted = FittedMixtures({kept: model.fitted.atoms(kept)}, model.fitted.n_observations)
+    alone.specs = {kept: model.specs[kept]}
+    times, atoms = torch.as_tensor(whole_model.times)[None], {kept: whole_model.atoms(kept)}
+    alone_fitted = FittedRPM(alone, atoms, times, whole_model.n_observations)
     data = new_data(case).only(kept)
-    same(out(case, data), inferred(alone, read(data, alone.specs)))
+    same(out(case, data), inferred(alone_fitted, read(data, alone.specs)))
 
 
 @each_case
@@ -425,7 +434,7 @@ def test_gradients_are_finite_for_any_missingness(case, dtype, a, b):
     observations = read(data, presence={"a": mask(a, case), "b": mask(b, case)})
     model = unprepared(case, dtype)
     try:
-        model = prepared(model, observations)
+        model.prepare(observations)
     except InputError:
         return  # nothing to learn from
     total, gradients, own = training(model, observations)

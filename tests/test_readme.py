@@ -1,9 +1,10 @@
-"""Every Python block of the README, in one fresh interpreter, as a reader would run them."""
+"""Every Python block of the README, in one process of their own, as a reader would run them."""
 
 import pathlib
 import re
 import subprocess
-import sys
+
+from processes import run
 
 README = pathlib.Path(__file__).parent.parent / "README.md"
 
@@ -15,11 +16,10 @@ def blocks() -> str:
 def test_the_readme_runs(tmp_path):
     code = blocks()
     assert code.count("import rpmodels") == 1
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "nats above independence per observation" in done.stdout
-    accuracy = float(re.search(r"accuracy ([\d.]+)", done.stdout).group(1))
+    status, printed = run(code, tmp_path)
+    assert status == 0, printed
+    assert "nats above independence per observation" in printed
+    accuracy = float(re.search(r"accuracy ([\d.]+)", printed).group(1))
     assert accuracy >= 0.85
 
 

@@ -7,6 +7,7 @@ import torch
 import rpmodels as rp
 from rpmodels.carriers import Factor
 from rpmodels.families import DiagonalGaussian
+from rpmodels.learning import RPMObjective
 from rpmodels.mixtures import InteriorBound, Pooled
 
 FAMILY = DiagonalGaussian(1)
@@ -79,7 +80,7 @@ def test_a_fit_scores_against_all_atoms_and_repeats_itself():
     options = {"max_iter": 20, "n_init": 1, "retries": 0, "n_inducing": 4, "random_state": 0}
     one, two = (rp.RPGPFA(atoms=Pooled(8), **options).fit(x) for _ in range(2))
     np.testing.assert_array_equal(one.transform(x), two.transform(x))
-    assert one.model_.fitted.atoms("x").g.shape[1] == 60
+    assert one.model_.atoms("x").g.shape[1] == 60
     assert float(one.score_) <= one.score_.ceiling
     whole = rp.RPGPFA(atoms=Pooled(), **options).fit(x)
     assert not np.array_equal(whole.transform(x), one.transform(x))
@@ -92,7 +93,7 @@ def test_continuous_marginals_are_not_sampled():
     built = model._build(model.fit(x).read(x))
     built.prepare(model.read(x))
     batch = model.read(x).batch(np.arange(6), torch.float32, torch.device("cpu"))
-    mixture = built.train().evaluate(batch, 6.0).mixtures["x"]
+    mixture = RPMObjective(built, model.read(x)).evaluate(batch).mixtures["x"]
     assert mixture.g.shape[1] == 60
     assert mixture.own is None
 

@@ -1,4 +1,4 @@
-"""Data on disk, batches read ahead, lent atoms, and engines: the same numbers by other means."""
+"""Data on disk, batches read ahead, extra atoms, and engines: the same numbers by other means."""
 
 import subprocess
 import sys
@@ -11,22 +11,22 @@ import zarr
 from torch.utils.data import Dataset
 
 import rpmodels as rp
+from data import clusters
 from rpmodels import errors
 from rpmodels.carriers import Batch
 from rpmodels.communicator import ALONE
+from rpmodels.learning import RPMObjective
+from rpmodels.learning.batch_reader import BatchReader
 from rpmodels.learning.batches import Minibatches
-from rpmodels.learning.feeding import Feed
-from rpmodels.mixtures import FreshAtoms, KernelDensity, OwnAtoms, Pooled, RememberedAtoms
+from rpmodels.mixtures import FreshAtoms, KernelDensity, NoExtraAtoms, Pooled, RememberedAtoms
 from rpmodels.observations import read
 from rpmodels.observations.stored import Stored, stored
 
 N = 60
 
 
-def pairs(n=N):
-    random = np.random.default_rng(0)
-    z = random.integers(3, size=n)
-    x = {name: random.normal(size=(3, 4))[z] + 0.4 * random.normal(size=(n, 4)) for name in "ab"}
+def pairs():
+    x, _ = clusters(N)
     x["b"][::7] = np.nan
     return {name: each.astype(np.float32) for name, each in x.items()}
 
@@ -149,9 +149,9 @@ def test_reading_ahead_changes_nothing(in_memory):
 def test_the_plan_is_never_ahead_of_the_steps():
     """A checkpoint must not know of batches that were only read."""
     observations = read(pairs())
-    feed = Feed(observations, ALONE, 0, 2, torch.float32, torch.device("cpu"))
+    reader = BatchReader(observations, ALONE, 0, 2, torch.float32, torch.device("cpu"))
     planned, alone = Minibatches(N, 20, 3), Minibatches(N, 20, 3)
-    batches = feed.batches(planned)
+    batches = reader.batches(planned)
     for _ in range(5):
         batch, seed = next(batches)
         np.testing.assert_array_equal(batch.index, alone.next())
@@ -159,15 +159,14 @@ def test_the_plan_is_never_ahead_of_the_steps():
         assert str(planned.state()) == str(alone.state())
 
 
-# ---- lent atoms ---------------------------------------------------------------------------------
+# ---- extra atoms --------------------------------------------------------------------------------
 
 
-def built(make, lender, x):
+def built(make, extra, x):
     observations = read(x)
     model, _ = make.build(observations)
-    model.equip(lender, None)
     model.prepare(observations)
-    return model.train(), observations
+    return RPMObjective(model, observations, extra), observations
 
 
 MODELS = {
@@ -176,9 +175,9 @@ MODELS = {
 }
 
 
-def batch_with(observations, model, index, beside=None):
+def batch_with(observations, index, beside=None):
     def cut(which):
-        return observations.batch(which, model.dtype, model.device)
+        return observations.batch(which, torch.float64, torch.device("cpu"))
 
     batch = cut(index)
     return Batch(**{**vars(batch), "beside": None if beside is None else cut(beside)})
@@ -187,55 +186,52 @@ def batch_with(observations, model, index, beside=None):
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("kind", ["fresh", "remembered"])
 def test_with_everybodys_atoms_a_batch_has_the_mixture_of_all_data(name, kind):
-    lender = FreshAtoms(N) if kind == "fresh" else RememberedAtoms(N)
-    model, observations = built(MODELS[name](), lender, pairs())
+    extra = FreshAtoms(N) if kind == "fresh" else RememberedAtoms(N)
+    objective, observations = built(MODELS[name](), extra, pairs())
     own, rest = np.arange(0, N, 4), np.setdiff1d(np.arange(N), np.arange(0, N, 4))
     if kind == "remembered":
-        model.evaluate(batch_with(observations, model, rest), float(N))  # seen, with these weights
-    batch = batch_with(observations, model, own, rest if kind == "fresh" else None)
-    lent = model.evaluate(batch, float(N)).energy.total
-    model.equip(None, None)
-    everything = model.evaluate(batch_with(observations, model, np.arange(N)), float(N)).energy.total
-    torch.testing.assert_close(lent, everything[own])
-    fewer = model.evaluate(batch_with(observations, model, own), float(N)).energy.total
+        objective.evaluate(batch_with(observations, rest))  # seen, with these weights
+    batch = batch_with(observations, own, rest if kind == "fresh" else None)
+    among = objective.evaluate(batch).energy.total
+    plain = RPMObjective(objective.model, observations)
+    everything = plain.evaluate(batch_with(observations, np.arange(N))).energy.total
+    torch.testing.assert_close(among, everything[own])
+    fewer = plain.evaluate(batch_with(observations, own)).energy.total
     assert (fewer - everything[own]).abs().max() > 1e-4
 
 
-def test_the_bank_lends_nobody_what_is_in_the_batch():
-    model, observations = built(MODELS["discrete"](), RememberedAtoms(7), pairs())
-    bank = model.rows.bank
-    batch = batch_with(observations, model, np.arange(20))
+def test_the_bank_gives_nobody_what_is_in_the_batch():
+    objective, observations = built(MODELS["discrete"](), RememberedAtoms(7), pairs())
+    bank = objective.bank
+    batch = batch_with(observations, np.arange(20))
     assert bank.drawn(batch, 7) is None  # nothing was seen yet
-    model.evaluate(batch, float(N))
+    objective.evaluate(batch)
     assert bank.drawn(batch, 7) is None
-    other = batch_with(observations, model, np.arange(15, 40))
+    other = batch_with(observations, np.arange(15, 40))
     factors, weights = bank.drawn(other, 7)
     assert len(weights) == 7
     kept = bank.g0[:15]
     assert all(any(torch.equal(row, each) for each in kept) for row in factors["a"].g)
     assert bank.staleness(torch.arange(15)).tolist() == [0.0] * 15
-    model.evaluate(other, float(N))
+    objective.evaluate(other)
     assert bank.staleness(torch.arange(20)).tolist() == [1.0] * 15 + [0.0] * 5
 
 
-def test_atoms_that_own_ones_speak_for_count_in_their_gradients():
-    model, observations = built(MODELS["continuous"](), RememberedAtoms(N), pairs())
+def test_own_gradients_stand_for_those_of_remembered_atoms(monkeypatch):
+    objective, observations = built(MODELS["continuous"](), RememberedAtoms(N), pairs())
     own, rest = np.arange(20), np.arange(20, N)
-    model.evaluate(batch_with(observations, model, rest), float(N))
-    batch = batch_with(observations, model, own)
+    objective.evaluate(batch_with(observations, rest))
+    batch = batch_with(observations, own)
 
     def gradient():
-        model.zero_grad()
-        model.evaluate(batch, float(N)).energy.mixture.mean().backward()
-        return torch.cat([p.grad.flatten() for p in model.recognition.parameters() if p.grad is not None])
+        objective.zero_grad()
+        objective.evaluate(batch).energy.mixture.mean().backward()
+        return torch.cat([p.grad.flatten() for p in objective.model.recognition.parameters() if p.grad is not None])
 
-    spoken = gradient()
-    RememberedAtoms.speaks_for_lent = False
-    try:
-        silent = gradient()
-    finally:
-        RememberedAtoms.speaks_for_lent = True
-    assert (spoken - silent).norm() > 0.1 * silent.norm()
+    for_all = gradient()
+    monkeypatch.setattr(RememberedAtoms, "own_gradients_for_all", False)
+    for_own = gradient()
+    assert (for_all - for_own).norm() > 0.1 * for_own.norm()
 
 
 @pytest.mark.parametrize("kind", ["own", "fresh", "remembered"])
@@ -251,13 +247,13 @@ def test_every_kind_of_atoms_fits_and_resumes(kind, tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(pairs()), model.predict_proba(pairs()))
 
 
-def test_lent_atoms_of_unequal_trials():
+def test_extra_atoms_of_unequal_trials():
     random = np.random.default_rng(0)
     trials = [random.normal(size=(n, 2)) for n in random.integers(4, 9, size=24)]
     for kind in ("fresh", "remembered"):
         model = rp.RPGPFA(1, max_iter=8, batch_size=6, n_init=1, random_state=0, engine={"atoms": kind, "lent": 5})
         assert np.isfinite(model.fit(trials).history_["free_energy"]).all()
-        assert isinstance(model.model_.atoms, Pooled)
+        assert isinstance(model.model_.pattern.atoms, Pooled)
 
 
 # ---- engines ------------------------------------------------------------------------------------
@@ -266,21 +262,21 @@ def test_lent_atoms_of_unequal_trials():
 def test_what_stands_for_auto():
     def chosen(batch, n=1000, series=False):
         x = np.zeros((n, 5, 2)) if series else {"a": np.zeros((n, 2)), "b": np.zeros((n, 2))}
-        return type(rp.Engine().lender(batch, read(x, series=series), True))
+        return type(rp.Engine().extra_atoms(batch, read(x, series=series), True))
 
     assert [chosen(size) for size in (20, 100, 249, 250, 500, None)] == [
-        OwnAtoms, FreshAtoms, FreshAtoms, OwnAtoms, OwnAtoms, OwnAtoms,
+        NoExtraAtoms, FreshAtoms, FreshAtoms, NoExtraAtoms, NoExtraAtoms, NoExtraAtoms,
     ]  # fmt: skip
-    assert chosen(150, n=150) is OwnAtoms
-    assert chosen(150, series=True) is OwnAtoms
-    assert type(rp.Engine().lender(150, read({"a": np.zeros((900, 2))}), False)) is OwnAtoms
+    assert chosen(150, n=150) is NoExtraAtoms
+    assert chosen(150, series=True) is NoExtraAtoms
+    assert type(rp.Engine().extra_atoms(150, read({"a": np.zeros((900, 2))}), False)) is NoExtraAtoms
 
 
 def test_networks_in_bfloat16_and_everything_else_in_full(in_memory):
     model = fit(pairs(), engine={"precision": "bfloat16"})
     assert model.score_ == pytest.approx(in_memory.score_, abs=0.05)
     assert model.score_ != in_memory.score_
-    _, factors = next(model.model_.recognised(read(pairs())))
+    _, factors = next(model.model_.pattern.recognised(read(pairs())))
     assert factors["a"].g.dtype == torch.float32
     assert all(each.dtype == torch.float32 for each in model.model_.parameters())
 
@@ -321,7 +317,7 @@ def test_bad_engines(engine, said):
         rp.Engine.of("fast")
 
 
-def test_atoms_from_a_density_cannot_be_lent():
+def test_there_are_no_extra_atoms_beside_those_of_a_density():
     estimator = rp.RPFA(2, marginal=KernelDensity(0.1), engine={"atoms": "fresh"})
     with pytest.raises(errors.BuildError, match="KernelDensity"):
         estimator.build(read(pairs()))

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import rpmodels as rp
-from rpmodels.learning import AsGiven, SplitMergeSites, Start, Training, best_of
+from rpmodels.learning import AsGiven, Context, Plan, SplitMergeSites, Start, Training, tournament
 from rpmodels.learning.batches import divide
 from rpmodels.learning.moves import cheapest_merger
 from rpmodels.learning.site_moves import site_terms
@@ -53,11 +53,10 @@ def test_a_poor_partition_is_repaired():
     observations, z = images()
     accuracies = {}
     for move in (None, SplitMergeSites()):
-        run, _ = best_of(
-            model_for(observations), divide(observations, 0.0, 0), Training(max_iter=120, learning_rate=1e-2),
-            [Misled(z)], rung=12, random_state=0, move=move,
-        )  # fmt: skip
-        states = torch.cat([each.posterior.mu.argmax(-1) for each in run.model.infer(observations)]).numpy()
+        training = Training(max_iter=120, learning_rate=1e-2)
+        plan = Plan(model_for(observations), training, [Misled(z)], interval=12, move=move)
+        run, _ = tournament(plan, divide(observations, 0.0, 0), Context(random_state=0))
+        states = torch.cat([each.posterior.mu.argmax(-1) for each in run.fitted.posterior(observations)]).numpy()
         accuracies[move is not None] = (rp.metrics.match_states(z.ravel(), states.ravel(), 4)[states] == z).mean()
     assert accuracies[False] < 0.85
     assert accuracies[True] > 0.95

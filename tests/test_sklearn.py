@@ -1,8 +1,5 @@
 """scikit-learn's own checks of an estimator, on tables; data frames; pipelines."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +9,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rpmodels as rp
+from processes import run
+from registry import ESTIMATORS
 from rpmodels.errors import InputError
 
 COLUMNS = {"a": slice(0, -1), "b": slice(-1, None)}
@@ -25,21 +24,22 @@ STRICT = "check_do_not_raise_errors_in_init_or_set_params"
 
 
 @parametrize_with_checks(
-    [rp.RPFA(1, factors=COLUMNS, retries=0, **BRIEF), rp.RPCategorical(2, factors=COLUMNS, **BRIEF)],
+    [each.make(factors=COLUMNS, max_iter=2, dtype="float64") for each in ESTIMATORS.values() if each.tables],
     expected_failed_checks=lambda _: {**SKIPPED, STRICT: "see below"},
 )
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
 
-def test_constructors_complain_of_nothing():
+def test_constructors_complain_of_nothing(tmp_path):
     code = (
         "import rpmodels as rp\n"
         f"from sklearn.utils.estimator_checks import {STRICT} as check\n"
-        "for model in (rp.RPFA(1), rp.RPCategorical(2), rp.RPGPFA(1)):\n"
-        "    check(type(model).__name__, model)\n"
+        f"for name in {[each.kind.__name__ for each in ESTIMATORS.values()]}:\n"
+        "    check(name, getattr(rp, name)())\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    status, printed = run(code, tmp_path)
+    assert status == 0, printed
 
 
 def frame(n=40):

@@ -4,8 +4,7 @@ Probabilistic latent-variable models that learn what makes several observations 
 neural recognition networks and no decoder.
 """
 
-import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rpmodels import (
     callbacks,
@@ -13,6 +12,7 @@ from rpmodels import (
     evaluation,
     families,
     inference,
+    lazy,
     metrics,
     mixtures,
     presets,
@@ -20,11 +20,27 @@ from rpmodels import (
     recognition,
 )
 from rpmodels.errors import RPModelsError, RPModelsWarning
-from rpmodels.estimators import RPFA, RPGPFA, RPHMM, RPLDA, RPLDS, Engine, RPCategorical, load
-from rpmodels.learning import TimeLimit, Training, train
+from rpmodels.estimators import (
+    RPFA,
+    RPGPFA,
+    RPHMM,
+    RPLDA,
+    RPLDS,
+    Engine,
+    Inference,
+    Recognition,
+    RPCategorical,
+    Search,
+    Training,
+    load,
+)
+from rpmodels.learning import TimeLimit, train
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, adapters, read
 from rpmodels.versions import __version__, show_versions
+
+if TYPE_CHECKING:
+    from rpmodels import baselines, plots
 
 __all__ = [
     "RPFA",
@@ -34,14 +50,18 @@ __all__ = [
     "RPLDS",
     "RPM",
     "Engine",
+    "Inference",
     "Observations",
     "RPCategorical",
     "RPModelsError",
     "RPModelsWarning",
+    "Recognition",
+    "Search",
     "TimeLimit",
     "Training",
     "__version__",
     "adapters",
+    "baselines",
     "callbacks",
     "datasets",
     "evaluation",
@@ -59,9 +79,5 @@ __all__ = [
     "train",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Plots are imported when they are asked for: matplotlib takes its time."""
-    if name == "plots":
-        return importlib.import_module("rpmodels.plots")
-    raise AttributeError(f"module 'rpmodels' has no attribute '{name}'")
+# Imported when they are asked for: matplotlib takes its time, and the paper's baselines stand above everything.
+__getattr__, __dir__ = lazy.attributes(__name__, modules=("baselines", "plots"))

@@ -1,6 +1,7 @@
 """Callbacks: anything that takes the loop's `State` after every step of the final run, and may ask it to stop.
 
-A callback is a callable `(state: State) -> None`, given to an estimator or to `rp.train` as `callbacks=[…]`. The state
+A callback is a callable `(state: State) -> None`, given to an estimator as `training=rp.Training(callbacks=[…])`, or to
+`rp.train` as `callbacks=[…]`. The state
 has
 
 * `step`: 1, 2, 3, …; larger at the first call when other starts were judged before, or a fit is resumed
@@ -18,7 +19,8 @@ What a callback does else is its own affair: it gets no gradients, and changes n
         if state.terms["free_energy"] > 2.0:
             state.stop_reason = f"good enough after {state.step} steps"
 
-    rp.RPFA(2, callbacks=[enough, rp.TimeLimit(60), rp.callbacks.TensorBoard("logs/first")]).fit(X)
+    callbacks = [enough, rp.TimeLimit(60), rp.callbacks.TensorBoard("logs/first")]
+    rp.RPFA(2, training=rp.Training(callbacks=callbacks)).fit(X)
 
 scikit-learn copies the arguments of an estimator (`clone`), and other processes get them pickled, so a callback that
 holds files or threads should open them at its first call, as `TensorBoard` does.

@@ -5,8 +5,8 @@ Axes: N observations (trials), T sites (times, patches), D the flat natural para
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -173,41 +173,64 @@ class Factor:
         """Whether nothing is missing."""
         return bool(self.present.all())
 
+    @staticmethod
+    def joined(parts: "Sequence[Factor]", sites: int) -> "Factor":
+        """Batches of one factor as one, padded to the same number of sites."""
+        padded = [each._padded(sites) for each in parts]
+        g, present = (torch.cat(each) for each in zip(*((part.g, part.present) for part in padded), strict=True))
+        return replace(padded[0], g=g, present=present)
+
+    def _padded(self, sites: int) -> "Factor":
+        missing, pad = sites - self.present.shape[1], nn.functional.pad
+        return replace(self, g=pad(self.g, (0, 0, 0, missing)), present=pad(self.present, (0, missing)))
+
 
 Factors = Mapping[str, Factor]
 """Every recognition factor of a batch, by name."""
 
-Rows = Mapping[str, Tensor]
-"""Per-trial rows of a batch, first axis N; empty for stateless parts."""
-
-OWNER = "\N{SYMBOL FOR UNIT SEPARATOR}"
-"""Between the owner of a row (a factor, or none for the E-step) and its name."""
+NamedTensors = Mapping[str, Tensor]
+"""Tensors by name, their first axis the observations of a batch."""
 
 
-def owned_rows(rows: Rows, owner: str) -> dict[str, Tensor]:
-    """The rows that belong to one factor; the E-step's own have the empty owner."""
-    prefix = owner + OWNER
-    return {name.removeprefix(prefix): values for name, values in rows.items() if name.startswith(prefix)}
+@dataclass(frozen=True)
+class LocalParameters:
+    """Parameters that belong to single observations (free potentials, free auxiliaries): whose they are, by name."""
+
+    e_step: NamedTensors = field(default_factory=dict)
+    factors: Mapping[str, NamedTensors] = field(default_factory=dict)
+
+    def of(self, factor: str) -> NamedTensors:
+        """Those of one factor's ⟨log F⟩."""
+        return self.factors.get(factor, {})
 
 
-class TrialTable(nn.Module):
-    """Per-trial parameters (free potentials, free auxiliaries), one row per training observation.
+class LocalTable(nn.Module):
+    """The local parameters of all training observations, one row each; new data have none.
 
     Rows may be as long as the longest trial; a batch of shorter ones gets them cut to its sites.
-
-    Owned by the model while it trains, part of checkpoints, never of model files; new data get fresh rows.
     """
 
-    def __init__(self, rows: Rows | None = None, bank: nn.Module | None = None) -> None:
+    def __init__(self, start: LocalParameters | None = None) -> None:
         super().__init__()
-        self.bank = bank
-        """What is remembered of every trial and not learned."""
-        self._names = tuple(rows or ())
-        self._columns = nn.ParameterList([nn.Parameter(tensor) for tensor in (rows or {}).values()])
+        given = start or LocalParameters()
+        own = [((None, name), tensor) for name, tensor in given.e_step.items()]
+        theirs = [((factor, name), each) for factor, named in given.factors.items() for name, each in named.items()]
+        self._keys: tuple[tuple[str | None, str], ...] = tuple(key for key, _ in (*own, *theirs))
+        self._columns = nn.ParameterList([nn.Parameter(each.detach().clone()) for _, each in (*own, *theirs)])
 
-    def take(self, index: Int[Tensor, "N"]) -> dict[str, Tensor]:
-        """The rows of these observations."""
-        return {name: column[index] for name, column in zip(self._names, self._columns, strict=True)}
+    def take(self, index: Int[Tensor, "N"]) -> LocalParameters:
+        """The parameters of these observations."""
+        e_step: dict[str, Tensor] = {}
+        factors: dict[str, dict[str, Tensor]] = {}
+        for (factor, name), column in zip(self._keys, self._columns, strict=True):
+            owner = e_step if factor is None else factors.setdefault(factor, {})
+            owner[name] = column[index]
+        return LocalParameters(e_step, factors)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+    def subset(self, index: Int[Tensor, "n"]) -> "LocalTable":
+        """A table of some of the observations."""
+        return LocalTable(self.take(index.to(self._columns[0].device) if self._keys else index))
+
+    def fits(self, observations: int) -> bool:
+        """Whether these are the parameters of so many observations (or there are none at all)."""
+        return all(len(each) == observations for each in self._columns)

@@ -14,9 +14,9 @@ from rpmodels.commands.reading import Reading, parse_factors
 from rpmodels.commands.reporting import report as make_report
 from rpmodels.commands.transforming import transform_files
 from rpmodels.errors import RPModelsError
-from rpmodels.experiments.experiment import every_experiment, experiment_named
-from rpmodels.experiments.runner import run_experiment
 from rpmodels.learning.distributed import process_group, silently
+from rpmodels.paper.experiments.experiment import every_experiment, experiment_named
+from rpmodels.paper.experiments.runner import run_experiment
 from rpmodels.report import build_demo
 from rpmodels.versions import show_versions
 

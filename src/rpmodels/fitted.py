@@ -1,21 +1,252 @@
-"""Every F_j of a fitted model: the atoms' natural parameters (never raw data), and what they imply of the data."""
+"""A fitted model: what is known afterwards. F_j over all training data, and the two verbs `posterior` and `score`."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rpmodels import errors
-from rpmodels.carriers import Factor
-from rpmodels.mixtures import AtomMixture, Mixture
+from rpmodels.carriers import Batch, Factor, Factors, LocalParameters, LocalTable, Sites, Times
+from rpmodels.families import Family, FiniteSupport
+from rpmodels.free_energy import FreeEnergy, Score, fit_ceiling, free_energy
+from rpmodels.inference import EStep
+from rpmodels.mixtures import AtomMixture, ExpectedLogMixture, Kind, Mixture
+from rpmodels.model import RPM
+from rpmodels.observations import FactorSpec, Observations
+from rpmodels.priors import Posterior, Prior
+from rpmodels.recognition import RecognitionFactor
+from rpmodels.step import Step
 
-Summarise = Callable[[AtomMixture], Mixture]
+LABELS = {Kind.EXACT: "", Kind.UPPER_BOUND: "a lower bound of the", Kind.ESTIMATE: "an estimate of the"}
+"""What a free energy is when ⟨log F⟩ is exact, bounded from above, or estimated."""
 
 
-class FittedAtoms(nn.Module):
+@dataclass(frozen=True)
+class Inferred:
+    """Some observations, what the factors say of them, and their posterior."""
+
+    batch: Batch
+    step: Step
+    posterior: Posterior
+
+    @property
+    def factors(self) -> Factors:
+        """f_j of every factor at every site."""
+        return self.step.factors
+
+    @property
+    def mixtures(self) -> Mapping[str, Mixture]:
+        """F_j, the observations' own atoms among them."""
+        return self.step.mixtures
+
+
+class FittedRPM(nn.Module):
+    """An RPM with F_j of every factor over all its training data, always in evaluation mode.
+
+    The atoms are natural parameters, never raw data. New observations are inferred and scored against the training
+    atoms plus themselves, each by itself, so that nothing depends on the batch it came in.
+
+    Args:
+        pattern: the trained RPM
+        atoms: F_j over all the training data
+        times: (1, T) of the longest training trial
+        n_observations: Σ weights of what was learnt from
+
+    """
+
+    def __init__(
+        self, pattern: RPM, atoms: Mapping[str, AtomMixture], times: Float[Tensor, "1 T"], n_observations: float
+    ) -> None:
+        super().__init__()
+        self.pattern = pattern
+        # A list, because a user's factor names need not be valid names of submodules.
+        self._atoms = nn.ModuleList(_StoredAtoms(atoms[name]) for name in pattern.names)
+        self._summaries: dict[str, Mixture] = {}
+        self._times = Times(times).to(pattern.device)
+        self.n_observations = n_observations
+        self.record: Any = None
+        """How it was trained (history, steps, stop_reason), where it was by `rp.train`."""
+        self.eval()
+
+    @staticmethod
+    @torch.no_grad()
+    def collected(pattern: RPM, observations: Observations) -> "FittedRPM":
+        """With F_j over all these observations: the last step of every fit."""
+        parts: dict[str, list[Factor]] = {name: [] for name in pattern.names}
+        for _, factors in pattern.recognised(observations, pattern.marginal.draw):
+            for name, factor in factors.items():
+                parts[name].append(factor)
+        weights = torch.as_tensor(observations.weights, dtype=pattern.dtype, device=pattern.device)
+        longest = int(observations.exists.sum(1).argmax())
+        joint = {name: Factor.joined(each, observations.n_sites) for name, each in parts.items()}
+        everywhere = observations.sites(pattern.device)
+        # As in training: what taught nothing has no say in what all sites share.
+        usable = torch.as_tensor(observations.usable(), device=pattern.device)
+        if pattern.atoms.shared:
+            everywhere = everywhere.take(usable)
+        atoms = pattern.mixtures(joint, weights, pattern.references(everywhere))
+        times = torch.tensor(np.array(observations.times[longest : longest + 1]))
+        return FittedRPM(pattern, atoms, times, float(weights[usable].sum()))
+
+    def train(self, mode: bool = True) -> "FittedRPM":
+        """What is fitted stays in evaluation mode; to train it further, train its `pattern`."""
+        return super().train(False)
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "FittedRPM":
+        self._summaries = {}  # they follow the atoms to another device or precision
+        return cast("FittedRPM", super()._apply(fn, recurse))  # type: ignore[no-untyped-call]
+
+    # ---- what it is -------------------------------------------------------------------------
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The factors."""
+        return self.pattern.names
+
+    @property
+    def prior(self) -> Prior:
+        """p(Z)."""
+        return self.pattern.prior
+
+    @property
+    def specs(self) -> dict[str, FactorSpec]:
+        """What every factor's observations look like."""
+        return self.pattern.specs
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of everything but labels and times."""
+        return self.pattern.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.pattern.device
+
+    @property
+    def times(self) -> NDArray[np.float64]:
+        """(T,) of the longest training trial."""
+        return np.asarray(self._times.values[0].cpu().numpy())
+
+    def sites(self, n: int) -> Sites:
+        """Those of the longest training trial, for n observations."""
+        times = self._times.values.expand(n, -1)
+        return Sites(times, torch.ones_like(times, dtype=torch.bool))
+
+    def recogniser(self, name: str) -> RecognitionFactor:
+        """One recognition factor."""
+        if name not in self.names:
+            raise errors.unknown_factor(name, list(self.names))
+        return dict(self.pattern.recognisers())[name]
+
+    def atoms(self, name: str) -> AtomMixture:
+        """F_j, atom by atom."""
+        if name not in self.names:
+            raise errors.unknown_factor(name, list(self.names))
+        stored = cast(_StoredAtoms, self._atoms[self.names.index(name)])
+        return AtomMixture(stored.family, stored.reference, self.pattern.atoms.shared, stored.g, stored.log_count)
+
+    # ---- new data ---------------------------------------------------------------------------
+
+    def recognise(self, observations: Observations, name: str) -> Iterator[Float[Tensor, "N T D"]]:
+        """η of f_j(z|x_j) of one factor by itself, batch by batch."""
+        for batch, factors in self.pattern.recognised(observations):
+            with torch.no_grad():
+                eta = self.pattern.references(batch.sites)[name] + factors[name].g
+            yield eta
+
+    def posterior(self, observations: Observations, e_step: EStep | None = None) -> Iterator[Inferred]:
+        """q(Z) of new observations, batch by batch, by its own E-step or another; no free energy is computed."""
+        return self._inferred(observations, e_step)
+
+    def free_energies(
+        self,
+        observations: Observations,
+        approximation: ExpectedLogMixture | None = None,
+        *,
+        in_training: bool = False,
+        local: LocalTable | None = None,
+    ) -> FreeEnergy:
+        """F of every observation, each against the training atoms plus itself.
+
+        Args:
+            observations: new ones, read with `known=fitted.specs`
+            approximation: of ⟨log F⟩ in the free energy, instead of the model's own; the choice of q stays as it is
+            in_training: these are the training observations themselves, which are among the atoms already
+            local: then also the parameters that training gave to each of them
+
+        """
+        chosen = approximation or self.pattern.expected_log_mixture.for_new_data()
+        parts = []
+        for each in self._inferred(observations, None, in_training, local):
+            count = each.batch.weights if in_training else torch.ones_like(each.batch.weights)
+            with torch.no_grad(), self.pattern.blaming(each.batch, each.factors):
+                parts.append(free_energy(each.step, each.posterior, chosen, count, self.n_observations))
+        return FreeEnergy.joined(parts)
+
+    def score(self, observations: Observations, approximation: ExpectedLogMixture | None = None) -> Score:
+        """Mean log W of new observations, or the bound or estimate of it: nats above independence."""
+        energies = self.free_energies(observations, approximation)
+        values, ceilings = (each.double().cpu().numpy() for each in (energies.total, energies.log_atoms))
+        kind = (approximation or self.pattern.expected_log_mixture).kind
+        return Score(float(values.mean()), float(ceilings.mean()), float(np.median(values)), LABELS[kind])
+
+    @torch.no_grad()
+    def ceiling(self, observations: Observations) -> float:
+        """The highest mean score that any fit of these training observations can have."""
+        log_totals = {name: self.atoms(name).log_total.cpu() for name in self.names}
+        present = {name: torch.as_tensor(observations.present[name]) for name in self.names}
+        weights = torch.as_tensor(observations.weights)
+        family = self.prior.family
+        return fit_ceiling(present, weights, log_totals, family.n_states if isinstance(family, FiniteSupport) else None)
+
+    # ---- inside -----------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def summary(self, name: str) -> Mixture:
+        """F_j in the form that the model's ⟨log F⟩ reads, made once."""
+        if name not in self._summaries:
+            self._summaries[name] = self.pattern.expected_log_mixture.for_new_data().summarise(self.atoms(name))
+        return self._summaries[name]
+
+    def _inferred(
+        self,
+        observations: Observations,
+        e_step: EStep | None,
+        in_training: bool = False,
+        local: LocalTable | None = None,
+    ) -> Iterator[Inferred]:
+        pattern = self.pattern
+        if pattern.prior.couples_sites and not pattern.atoms.shared:
+            observations.check_times(self.times)
+        if e_step is not None:
+            pattern.check_e_step(e_step)
+        chosen = pattern.e_step if local is not None else (e_step or pattern.e_step).for_new_data()
+        approximation = pattern.expected_log_mixture.for_new_data()
+        for batch, factors in pattern.recognised(observations):
+            with torch.no_grad(), pattern.blaming(batch, factors):
+                mixtures = self._mixtures(factors, pattern.references(batch.sites), in_training)
+                own = LocalParameters() if local is None else local.take(batch.index)
+                step = Step(pattern.prior, batch.sites, factors, mixtures, own)
+                inferred = Inferred(batch, step, chosen(step, approximation))
+            yield inferred
+
+    def _mixtures(self, factors: Factors, references: Mapping[str, Tensor], in_training: bool) -> dict[str, Mixture]:
+        """F_j for these sites, with their own atoms unless they are among its atoms already."""
+        found = {}
+        for name, factor in factors.items():
+            mixture, reference = self.summary(name), references[name]
+            sites = factor.g.shape[1]
+            found[name] = mixture.at_sites(sites, reference) if in_training else mixture.with_own(factor, reference)
+        return found
+
+
+class _StoredAtoms(nn.Module):
     """The atoms of one F_j, with the reference they are relative to."""
 
     reference: Tensor
@@ -24,78 +255,8 @@ class FittedAtoms(nn.Module):
 
     def __init__(self, mixture: AtomMixture) -> None:
         super().__init__()
-        self.family = mixture.family
+        self.family: Family = mixture.family
         # Contiguous: from a file they come so, and sums in another order would round otherwise.
         self.register_buffer("reference", mixture.reference.detach().contiguous())
         self.register_buffer("g", mixture.g.detach().contiguous())
         self.register_buffer("log_count", mixture.log_count.detach().contiguous())
-
-
-class FittedMixtures(nn.Module):
-    """F_j of every factor over all the training data. Empty before a fit."""
-
-    def __init__(self, mixtures: Mapping[str, AtomMixture], n_observations: float) -> None:
-        super().__init__()
-        self._names = tuple(mixtures)
-        self._shared = any(mixture.shared for mixture in mixtures.values())
-        # A list, because a user's factor names need not be valid names of submodules.
-        self._atoms = nn.ModuleList(FittedAtoms(mixture) for mixture in mixtures.values())
-        self._summaries: dict[str, Mixture] = {}
-        self.n_observations = n_observations
-
-    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "FittedMixtures":
-        self._summaries = {}  # they follow the atoms to another device or precision
-        return cast("FittedMixtures", super()._apply(fn, recurse))  # type: ignore[no-untyped-call]
-
-    def atoms(self, name: str) -> AtomMixture:
-        """The atoms of one F_j."""
-        if not self._names:
-            raise errors.not_fitted("This RPM")
-        if name not in self._names:
-            raise errors.unknown_factor(name, list(self._names))
-        stored = cast(FittedAtoms, self._atoms[self._names.index(name)])
-        return AtomMixture(stored.family, stored.reference, self._shared, stored.g, stored.log_count)
-
-    @torch.no_grad()
-    def summary(self, name: str, summarise: Summarise) -> Mixture:
-        """One F_j in the form that an approximation reads, made once."""
-        if name not in self._summaries:
-            self._summaries[name] = summarise(self.atoms(name))
-        return self._summaries[name]
-
-    @torch.no_grad()
-    def conditional_weights(self, name: str, z: Shaped[Tensor, "n T *z"]) -> Float[Tensor, "n T A"]:
-        """p(x_j = atom m | z) = c_m f_j(z|x_m) / Σ c f_j: the implied generative conditional on the atoms.
-
-        All zero at a site where training saw nothing of the factor.
-        """
-        fitted = self.atoms(name)
-        t = fitted.family.statistic(z).to(fitted.g.dtype)
-        atoms = fitted.at_sites(t.shape[1], fitted.reference[: t.shape[1]])
-        eta = atoms.reference[:, None] + atoms.g
-        # [n, T, A] = t · η_m − Φ(η_m) + log c_m
-        products = torch.einsum("ntd,tad->nta", t, eta.expand(t.shape[1], -1, -1))
-        scores = products - fitted.family.log_normaliser(eta) + atoms.log_count
-        return torch.softmax(scores, -1).nan_to_num(0.0)
-
-    def draw(self, name: str, z: Shaped[Tensor, "n T *z"], generator: torch.Generator) -> Shaped[Tensor, "n T"]:
-        """An atom for every site from p(x_j | z); −1 where there is none."""
-        weights = self.conditional_weights(name, z)
-        nothing = weights.sum(-1) == 0
-        safe = torch.where(nothing[..., None], torch.ones_like(weights), weights).flatten(0, -2)
-        picked = torch.multinomial(safe, 1, generator=generator).reshape(nothing.shape)
-        return torch.where(nothing, -1, picked)
-
-
-def joined(parts: list[Factor], sites: int) -> Factor:
-    """Batches of one factor as one, padded to the same number of sites."""
-    padded = [_padded(part, sites) for part in parts]
-    return replace(
-        padded[0], g=torch.cat([part.g for part in padded]), present=torch.cat([part.present for part in padded])
-    )
-
-
-def _padded(factor: Factor, sites: int) -> Factor:
-    missing = sites - factor.present.shape[1]
-    pad = nn.functional.pad
-    return replace(factor, g=pad(factor.g, (0, 0, 0, missing)), present=pad(factor.present, (0, missing)))

@@ -8,16 +8,16 @@ It drops Σ_j log p₀ⱼ (eq 5's "+C"); a fit that has learnt nothing is 0. Thi
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from rpmodels.carriers import Factors, Rows, owned_rows
-from rpmodels.mixtures import ExpectedLogMixture, Mixture
-from rpmodels.priors import Posterior, Prior
+from rpmodels.mixtures import ExpectedLogMixture
+from rpmodels.priors import Posterior
+from rpmodels.step import Step
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,12 @@ class FreeEnergy:
         """The paper's convention (A1), per observation: the atoms' 1/N included."""
         return self.total - self.log_atoms
 
+    @staticmethod
+    def joined(parts: "Sequence[FreeEnergy]") -> "FreeEnergy":
+        """Batches one after the other."""
+        names = [each.name for each in fields(FreeEnergy)]
+        return FreeEnergy(**{name: torch.cat([getattr(part, name) for part in parts]) for name in names})
+
     def means(
         self, weights: Float[Tensor, "N"], total: Float[Tensor, ""] | None = None
     ) -> dict[str, Float[Tensor, ""]]:
@@ -67,12 +73,9 @@ class FreeEnergy:
 
 
 def free_energy(
-    prior: Prior,
+    step: Step,
     posterior: Posterior,
-    factors: Factors,
-    mixtures: Mapping[str, Mixture],
     approximation: ExpectedLogMixture,
-    rows: Rows,
     own_count: Float[Tensor, "N"],
     n_observations: float,
 ) -> FreeEnergy:
@@ -84,46 +87,65 @@ def free_energy(
     recognition = torch.zeros_like(kl)
     mixture_term = torch.zeros_like(kl)
     log_atoms = torch.zeros_like(kl)
-    for name, factor in factors.items():
-        mixture = mixtures[name]
+    for name, factor in step.factors.items():
+        mixture = step.mixtures[name]
         mu_q, eta_q = factor.targets.mean(posterior.mu), factor.targets.natural(posterior.eta)
         log_f = (factor.g * mu_q).sum(-1) - mixture.log_shift(factor.g)  # ⟨log f_j/r⟩
         recognition = recognition + factor.masked(log_f).sum(-1)
-        log_mixture = approximation(eta_q, mixture, owned_rows(rows, name))
+        log_mixture = approximation(eta_q, mixture, step.local.of(name))
         mixture_term = mixture_term - factor.masked(log_mixture).sum(-1)
         share = mixture.log_total.detach().expand(factor.present.shape) - own_count.log()[:, None]
         log_atoms = log_atoms + factor.masked(share).sum(-1)
-    parameters = (-prior.parameter_kl() / n_observations).expand(kl.shape)
+    parameters = (-step.prior.parameter_kl() / n_observations).expand(kl.shape)
     return FreeEnergy(-kl, recognition, mixture_term, parameters, log_atoms)
 
 
 class Score(float):
     """A mean score in nats above independence, which prints with its ceiling, its median and what kind of number it is.
 
-    A plain float everywhere else, so scikit-learn's model selection takes it as it is.
+    A plain float everywhere else, so scikit-learn's model selection takes it as it is. `standard_error` is zero where
+    every observation was scored, else that of a sample of them.
     """
 
     ceiling: float
     median: float
     label: str
+    standard_error: float
 
-    def __new__(cls, mean: float, ceiling: float, median: float, label: str = "") -> "Score":
+    def __new__(
+        cls, mean: float, ceiling: float, median: float, label: str = "", standard_error: float = 0.0
+    ) -> "Score":
         """Wrap a mean."""
         score = super().__new__(cls, mean)
         score.ceiling = ceiling
         score.median = median
         score.label = label
+        score.standard_error = standard_error
         return score
 
     def __repr__(self) -> str:
         kind = f", {self.label} score" if self.label else ""
         return (
-            f"{float(self):.4f} nats above independence per observation{kind} "
+            f"{float(self):.4f}{self.error} nats above independence per observation{kind} "
             f"(median {self.median:.4f}, ceiling {self.ceiling:.4f})"
         )
 
-    def __reduce__(self) -> tuple[type["Score"], tuple[float, float, float, str]]:
-        return Score, (float(self), self.ceiling, self.median, self.label)
+    @property
+    def error(self) -> str:
+        """± its standard error, where the score is that of a sample."""
+        return f" ± {self.standard_error:.2g}" if self.standard_error else ""
+
+    def called(self, label: str) -> "Score":
+        """The same number as another kind."""
+        return Score(float(self), self.ceiling, self.median, label, self.standard_error)
+
+    @property
+    def plain(self) -> tuple[float, float, float, str, float]:
+        """What makes it again."""
+        return float(self), self.ceiling, self.median, self.label, self.standard_error
+
+    def __reduce__(self) -> tuple[type["Score"], tuple[float, float, float, str, float]]:
+        return Score, self.plain
 
 
 def fit_ceiling(

@@ -4,30 +4,28 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from rpmodels import errors
 from rpmodels.carriers import Sites
 from rpmodels.families import FiniteSupport
-from rpmodels.model import RPM
+from rpmodels.fitted import FittedRPM
 from rpmodels.observations import Observations
 
 
 @torch.no_grad()
-def impute(model: RPM, observations: Observations, name: str) -> Float[Tensor, "N T A"]:
+def impute(model: FittedRPM, observations: Observations, name: str) -> Float[Tensor, "N T A"]:
     """p(x_j = atom m | the other factors): ⟨p(x_j = m | z)⟩ under the posterior without factor j."""
-    if name not in model.names:
-        raise errors.unknown_factor(name, list(model.names))
     family = model.prior.family
     if not isinstance(family, FiniteSupport):
         raise errors.needs_finite_support("imputation", type(family).__name__)
     hidden = {**observations.present, name: np.zeros_like(observations.present[name])}
     states = family.values().to(model.device)
     every = states[:, None].expand(-1, observations.n_sites, *states.shape[1:])
-    table = model.fitted.conditional_weights(name, every)
+    table = conditional_weights(model, name, every)
     results = []
-    for inferred in model.infer(replace(observations, present=hidden)):
+    for inferred in model.posterior(replace(observations, present=hidden)):
         probabilities = family.log_probabilities(inferred.posterior.eta).exp()
         length = probabilities.shape[1]
         weights = torch.einsum("ntk,kta->nta", probabilities, table[:, :length])
@@ -37,33 +35,56 @@ def impute(model: RPM, observations: Observations, name: str) -> Float[Tensor, "
 
 @torch.no_grad()
 def sample(
-    model: RPM, n: int, generator: torch.Generator, sites: Sites | None = None
+    model: FittedRPM, n: int, generator: torch.Generator, sites: Sites | None = None
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """n draws of (Z, X) from the RPM's joint: Z and, per factor, the index of an atom at every site.
 
     The sites are those of the training data unless given; −1 stands where a factor has no atoms.
     """
-    times = model.times.values.expand(n, -1)
-    z = model.prior.sample(sites or Sites(times, torch.ones_like(times, dtype=torch.bool)), generator)
-    return z, {name: model.fitted.draw(name, z, generator) for name in model.names}
+    z = model.prior.sample(sites or model.sites(n), generator)
+    return z, {name: _drawn(model, name, z, generator) for name in model.names}
 
 
 @torch.no_grad()
-def label_table(model: RPM, name: str) -> Float[Tensor, "K L"]:
+def conditional_weights(model: FittedRPM, name: str, z: Shaped[Tensor, "n T *z"]) -> Float[Tensor, "n T A"]:
+    """p(x_j = atom m | z) = c_m f_j(z|x_m) / Σ c f_j: the implied generative conditional on the atoms.
+
+    All zero at a site where training saw nothing of the factor.
+    """
+    fitted = model.atoms(name)
+    t = fitted.family.statistic(z).to(fitted.g.dtype)
+    atoms = fitted.at_sites(t.shape[1], fitted.reference[: t.shape[1]])
+    eta = atoms.reference[:, None] + atoms.g
+    # [n, T, A] = t · η_m − Φ(η_m) + log c_m
+    products = torch.einsum("ntd,tad->nta", t, eta.expand(t.shape[1], -1, -1))
+    scores = products - fitted.family.log_normaliser(eta) + atoms.log_count
+    return torch.softmax(scores, -1).nan_to_num(0.0)
+
+
+def _drawn(
+    model: FittedRPM, name: str, z: Shaped[Tensor, "n T *z"], generator: torch.Generator
+) -> Shaped[Tensor, "n T"]:
+    """An atom for every site from p(x_j | z); −1 where there is none."""
+    weights = conditional_weights(model, name, z)
+    nothing = weights.sum(-1) == 0
+    safe = torch.where(nothing[..., None], torch.ones_like(weights), weights).flatten(0, -2)
+    picked = torch.multinomial(safe, 1, generator=generator).reshape(nothing.shape)
+    return torch.where(nothing, -1, picked)
+
+
+@torch.no_grad()
+def label_table(model: FittedRPM, name: str) -> Float[Tensor, "K L"]:
     """p(label | state) of a factor of labels: n_l f_j(k|l) / Σ_l′ n_l′ f_j(k|l′), n how often training data had it."""
-    if name not in model.names:
-        raise errors.unknown_factor(name, list(model.names))
+    recogniser = model.recogniser(name)
     vocabulary = model.specs[name].vocabulary
     if vocabulary is None:
         raise errors.network_needs_labels(name)
     family = model.prior.family
     if not isinstance(family, FiniteSupport):
         raise errors.needs_finite_support("naming states by labels", type(family).__name__)
-    recogniser = dict(model.recognisers())[name]
     codes = torch.arange(len(vocabulary), device=model.device)[:, None]
-    recogniser.eval()
-    g = recogniser(codes, torch.ones_like(codes, dtype=torch.bool), model._like).g[:, 0]
-    atoms = model.fitted.atoms(name)
+    atoms = model.atoms(name)
+    g = recogniser(codes, torch.ones_like(codes, dtype=torch.bool), atoms.g).g[:, 0]
     # Atoms are the labels' own potentials: the nearest is the label itself.
     which = torch.cdist(atoms.g[0].double(), g.double()).argmin(-1)
     counts = torch.zeros(len(vocabulary), dtype=g.dtype, device=g.device).index_add(0, which, atoms.log_count[0].exp())

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from rpmodels import checks, errors
 from rpmodels.families import Family, Reparametrised
+from rpmodels.fitted import FittedRPM, Inferred
 from rpmodels.mixtures import AtomMixture
 from rpmodels.mixtures.quadrature import GaussHermite, hermite
-from rpmodels.model import RPM, Inferred
 from rpmodels.observations import Observations
 from rpmodels.priors import HasLogDensity
 
@@ -31,11 +31,11 @@ class LogWeight:
 
 
 @torch.no_grad()
-def importance(model: RPM, observations: Observations, draws: int, generator: torch.Generator) -> LogWeight:
+def importance(model: FittedRPM, observations: Observations, draws: int, generator: torch.Generator) -> LogWeight:
     """From `draws` joint samples of q: unbiased for W; the standard error is that of log W by the delta method."""
     checks.integer("draws", draws, 2)
     logs, spreads, sizes = [], [], []
-    for each in model.infer(observations):
+    for each in model.posterior(observations):
         weights = torch.stack([_log_weight(each, model.prior.family, generator) for _ in range(draws)])
         top = torch.logsumexp(weights, 0)
         logs.append(top - math.log(draws))
@@ -46,7 +46,7 @@ def importance(model: RPM, observations: Observations, draws: int, generator: to
 
 
 @torch.no_grad()
-def by_quadrature(model: RPM, observations: Observations, nodes: int) -> LogWeight:
+def by_quadrature(model: FittedRPM, observations: Observations, nodes: int) -> LogWeight:
     """Gauss–Hermite around q, for one site per observation, at most three latents and priors with a density."""
     prior, family = model.prior, model.prior.family
     GaussHermite(nodes).check(family)
@@ -56,7 +56,7 @@ def by_quadrature(model: RPM, observations: Observations, nodes: int) -> LogWeig
     if observations.n_sites != 1:
         raise errors.one_site_only(observations.n_sites)
     logs = []
-    for each in model.infer(observations):
+    for each in model.posterior(observations):
         eta = each.posterior.eta
         points, weights = hermite(nodes, family.noise_size(), eta)
         z = family.reparametrise(eta[:, :, None], points.expand(*eta.shape[:2], -1, -1))

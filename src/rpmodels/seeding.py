@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from rpmodels import checks
+from rpmodels.checks import Instance, Integer, Nothing
+
+SEED = Nothing() | Integer(0, 2**64 - 1) | Instance(np.random.RandomState)
+"""What may be given as random_state."""
 
 
 @contextmanager
@@ -33,8 +36,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 def spawn(random_state: Any, count: int) -> list[int]:
     """Independent seeds; the same for the same `random_state`."""
+    SEED.check("random_state", random_state)
     if isinstance(random_state, np.random.RandomState):
         random_state = int(random_state.randint(2**31 - 1))
-    if random_state is not None:
-        checks.integer("random_state", random_state, 0)
     return [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(random_state).spawn(count)]

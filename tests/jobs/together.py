@@ -12,15 +12,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
 import rpmodels as rp
+from data import clusters, waves
 from rpmodels import errors
 from rpmodels.learning.distributed import process_group
 
 
 def pairs():
-    random = np.random.default_rng(0)
-    z = random.integers(3, size=101)
-    x = {name: np.eye(3)[z] @ random.normal(size=(3, 4)) + 0.3 * random.normal(size=(101, 4)) for name in "ab"}
+    x, _ = clusters(101, noise=0.3)
     x["b"][::5] = np.nan  # one factor is missing now and then
     return x
 
@@ -35,11 +36,7 @@ def hardly_there():
 def trials(unequal):
     random = np.random.default_rng(1)
     lengths = random.integers(6, 12, size=21) if unequal else np.full(21, 9)
-    return [
-        np.sin(np.arange(n)[:, None] / 2 + random.uniform(0, 6)) @ random.normal(size=(1, 3))
-        + 0.1 * random.normal(size=(n, 3))
-        for n in lengths
-    ]
+    return waves(lengths, 3, period=2, noise=0.1, random=random)
 
 
 COMMON = {"dropout": 0.0, "input_dropout": 0.0, "dtype": "float64", "random_state": 0, "max_iter": 40}

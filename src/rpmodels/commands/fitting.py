@@ -17,6 +17,7 @@ from rpmodels.commands.models import Kind, kind_named, make_estimator
 from rpmodels.commands.reading import Data, Reading, read_files
 from rpmodels.errors import RPModelsWarning
 from rpmodels.estimators import RPMEstimator
+from rpmodels.estimators.names import flat
 from rpmodels.free_energy import Score
 from rpmodels.learning.distributed import communicator
 from rpmodels.observations import FactorSpec
@@ -103,11 +104,11 @@ def _record(estimator: RPMEstimator, data: Data) -> dict[str, Any]:
     specs: Mapping[str, FactorSpec] = estimator.model_.specs
     return {
         "estimator": type(estimator).__name__,
-        "parameters": estimator.get_params(deep=False),
+        "parameters": flat(estimator),
         "score": score_plain(estimator.score_),
         "steps": estimator.n_iter_,
         "stopped": estimator.stop_reason_,
-        "observations": count_plain(estimator.model_.fitted.n_observations),
+        "observations": count_plain(estimator.model_.n_observations),
         "factors": {name: {**factor_plain(spec), **sizes.get(name, {})} for name, spec in specs.items()},
     }
 

@@ -1,6 +1,5 @@
 """`rpmodels info`: what a model file or a folder of results holds, without opening any data."""
 
-import inspect
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,8 @@ from rpmodels import errors
 from rpmodels.commands.fitting import count_plain, factor_plain, score_plain
 from rpmodels.commands.folders import FILES, fit_record
 from rpmodels.commands.models import MODELS
+from rpmodels.estimators.arguments import every_argument
+from rpmodels.estimators.files import written_arguments
 from rpmodels.free_energy import Score
 from rpmodels.observations import FactorSpec
 from rpmodels.persistence import from_plain, to_plain
@@ -93,8 +94,9 @@ def _changed(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     known = {kind.estimator.__name__: kind.estimator for kind in MODELS.values()}
     if name not in known:
         return {argument: _shown(value) for argument, value in arguments.items()}
-    defaults = {each.name: to_plain(each.default) for each in inspect.signature(known[name]).parameters.values()}
-    return {argument: _shown(each) for argument, each in arguments.items() if each != defaults.get(argument)}
+    defaults = {argument: to_plain(each.default) for argument, each in every_argument(known[name]).items()}
+    written = written_arguments(known[name], arguments)
+    return {argument: _shown(each) for argument, each in written.items() if each != defaults.get(argument)}
 
 
 def _shown(value: Any) -> Any:

@@ -1,13 +1,15 @@
 """The models by their names on the command line, and their arguments from `--set`."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 from rpmodels import errors
+from rpmodels.checks import in_words, shown
 from rpmodels.estimators import RPFA, RPGPFA, RPHMM, RPLDA, RPLDS, RPCategorical, RPMEstimator
+from rpmodels.estimators.arguments import every_argument
+from rpmodels.estimators.names import nested
 
 LATENTS, STATES = "--latents", "--states"
 
@@ -45,21 +47,15 @@ MODELS = {
 ELSEWHERE = {
     "factors": "use --factor",
     "random_state": "use --seed",
-    "optimiser": "it takes Python objects; fit in Python",
-    "scheduler": "it takes Python objects; fit in Python",
-    "callbacks": "it takes Python objects; fit in Python",
-    "warm_start": "every command fits anew; fit in Python",
+    "training.optimiser": "it takes Python objects; fit in Python",
+    "training.scheduler": "it takes Python objects; fit in Python",
+    "training.callbacks": "it takes Python objects; fit in Python",
+    "training.warm_start": "every command fits anew; fit in Python",
 }
 """Arguments that `--set` does not take, and what to do instead."""
 
-WORDS = {
-    int: "a whole number",
-    float: "a number",
-    str: "a word",
-    bool: "true or false",
-    type(None): "null",
-    Mapping: 'an object such as {"left": "standard"}',
-}
+JSON = {"True": "true", "False": "false", "None": "null"}
+"""Words for values as the command line has them."""
 
 
 def kind_named(name: str) -> Kind:
@@ -91,26 +87,28 @@ def make_estimator(
             raise errors.not_by_set(kind.size, f"{option} is there too; give one of them")
         arguments[kind.size] = count
     make: Callable[..., RPMEstimator] = kind.estimator
-    return make(**{"verbose": 1, "random_state": seed, **arguments})
+    return make(**{"verbose": 1, "random_state": seed, **nested(kind.estimator, arguments)})
 
 
 def _settings(kind: Kind, texts: Sequence[str]) -> dict[str, Any]:
-    """`ARGUMENT=VALUE` texts as arguments of the estimator, checked against its own annotations."""
-    hints = get_type_hints(kind.estimator.__init__)
-    known = [name for name in hints if name != "return"]
+    """`ARGUMENT=VALUE` or `GROUP.ARGUMENT=VALUE` texts as values by name, checked against their declarations."""
+    declared = every_argument(kind.estimator)
     found: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         name = name.strip()
         if not equals or not name or name in found:
             raise errors.bad_setting_text(text)
-        if name not in known:
-            raise errors.unknown_setting(kind.name, name, [each for each in known if each not in ELSEWHERE])
+        if name not in declared:
+            raise errors.unknown_setting(kind.name, name, [each for each in declared if each not in ELSEWHERE])
         if name in ELSEWHERE:
             raise errors.not_by_set(name, ELSEWHERE[name])
         found[name] = _value(value)
-        if not _fits(found[name], hints[name]):
-            raise errors.bad_value(f"--set {name}", _expected(hints[name]), repr(found[name]))
+        rule = declared[name].rule
+        if not rule.fits(found[name]):
+            raise errors.bad_value(
+                f"--set {name}", in_words([JSON.get(each, each) for each in rule.words]), shown(found[name])
+            )
     return found
 
 
@@ -125,24 +123,3 @@ def _value(text: str) -> Any:
 def _refuse(constant: str) -> Any:
     """NaN and infinities are no settings."""
     raise ValueError(constant)
-
-
-def _choices(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    return any(_is(value, get_origin(each) or each) for each in _choices(hint))
-
-
-def _is(value: Any, kind: Any) -> bool:
-    if kind is Any:
-        return True
-    if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, (int, float) if kind is float else kind)
-
-
-def _expected(hint: Any) -> str:
-    kinds = [get_origin(each) or each for each in _choices(hint)]
-    return " or ".join(WORDS.get(kind, str(kind)) for kind in kinds)

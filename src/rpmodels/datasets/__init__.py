@@ -1,6 +1,8 @@
 """Data sets: numpy out. Add a file to add one."""
 
-from rpmodels.datasets.arena import Arena, arena
+from typing import TYPE_CHECKING
+
+from rpmodels import lazy
 from rpmodels.datasets.balls import plain_ball, poisson_ball, structured_ball, textured_ball
 from rpmodels.datasets.hippocampus import Hippocampus, Runs, load_hippocampus
 from rpmodels.datasets.lorenz import lorenz
@@ -10,6 +12,9 @@ from rpmodels.datasets.pairs import load_digit_images, make_pairs
 from rpmodels.datasets.rotation import rotating_spot
 from rpmodels.datasets.series import Series
 from rpmodels.datasets.textures import Mosaics, load_van_hateren, texture_mosaics
+
+if TYPE_CHECKING:
+    from rpmodels.paper.worlds.arena import Arena, arena
 
 __all__ = [
     "Arena",
@@ -34,3 +39,6 @@ __all__ = [
     "texture_mosaics",
     "textured_ball",
 ]
+
+# The paper's world stands above this room, and imports go one way.
+__getattr__, __dir__ = lazy.attributes(__name__, names={"rpmodels.paper.worlds.arena": ("Arena", "arena")})

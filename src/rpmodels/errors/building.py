@@ -125,7 +125,7 @@ def grid_too_fine(points: int, most: int) -> RPModelsWarning:
     """Warning: quadrature capped."""
     return RPModelsWarning(
         f"The shared grid would need {points} points to resolve the sharpest posterior; {most} are used, and ⟨log F⟩ "
-        "is less exact. Try expected_log_mixture='interior', or Gauss–Hermite nodes."
+        "is less exact. Try inference.expected_log_mixture='interior', or Gauss–Hermite nodes."
     )
 
 
@@ -141,7 +141,8 @@ def absolute_factors(what: str) -> BuildError:
     """What an absolute factor adds to the prior may be negative."""
     return BuildError(
         f"{what[0].upper()}{what[1:]} adds what every factor knows beyond the prior, and absolute factors may know "
-        "less than it. Choose head='relative', or for Gaussian latents e_step='natural_gradient' or 'free'."
+        "less than it. Choose recognition.head='relative', or for Gaussian latents "
+        "inference.e_step='natural_gradient' or 'free'."
     )
 
 
@@ -149,7 +150,7 @@ def needs_inducing(prior: str) -> BuildError:
     """q(U) without U."""
     return BuildError(
         f"A free q(U) needs a prior with inducing points, and {prior} has none. Choose a Gaussian-process prior, or "
-        "e_step='free' with free potentials."
+        "inference.e_step='free' with free potentials."
     )
 
 
@@ -157,7 +158,7 @@ def no_start_for_refinement() -> NumericalError:
     """The amortised start has no positive precision."""
     return NumericalError(
         "The natural-gradient E-step found no posterior to start from: the potentials of the recognition factors leave "
-        "the prior no positive precision. Try dtype='float64', or a smaller learning_rate."
+        "the prior no positive precision. Try engine.dtype='float64', or a smaller learning_rate."
     )
 
 
@@ -166,7 +167,7 @@ def not_a_precision(factor: str, trial: int, site: int, count: int) -> Numerical
     return NumericalError(
         f"The precision of recognition factor '{factor}' is not positive definite at {count} site(s), first trial "
         f"{trial}, site {site}: expected finite network outputs. Look at the inputs there, try a smaller "
-        "learning_rate, input scaling, or dtype='float64'."
+        "learning_rate, input scaling, or engine.dtype='float64'."
     )
 
 
@@ -199,9 +200,9 @@ def not_fitted(what: str) -> NotFittedError:
     return NotFittedError(f"{what} is not fitted yet: call fit(X) (or rp.train) first.")
 
 
-def lent_beside_drawn(lender: str, marginal: str) -> BuildError:
-    """Atoms that are drawn from a density cannot be lent."""
+def extra_beside_drawn(extra: str, marginal: str) -> BuildError:
+    """Extra atoms are those of observations, and a density draws its own."""
     return BuildError(
-        f"{lender} lends the atoms of observations, but {marginal} draws its atoms from a density: expected one of the "
-        "two. Use OwnAtoms, or the empirical p₀."
+        f"{extra} takes the atoms of further observations, but {marginal} draws its atoms from a density: expected one "
+        "of the two. Use engine.atoms='own', or the empirical p₀."
     )

@@ -154,7 +154,8 @@ def bad_setting_text(text: str) -> InputError:
 
 def unknown_setting(model: str, name: str, known: Sequence[str]) -> InputError:
     """An argument that the estimator does not have."""
-    return InputError(f"--set {name}: {model} has no such argument. Expected one of {', '.join(known)}.")
+    inside = [each for each in known if each.rpartition(".")[2] == name]
+    return InputError(f"--set {name}: {model} has no such argument. Expected one of {', '.join(inside or known)}.")
 
 
 def not_by_set(name: str, instead: str) -> InputError:

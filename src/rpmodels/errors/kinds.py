@@ -11,6 +11,10 @@ class InputError(RPModelsError, ValueError):
     """What was handed in cannot be used."""
 
 
+class ArgumentError(RPModelsError, TypeError):
+    """A function or class has no such argument."""
+
+
 class BuildError(RPModelsError, ValueError):
     """Parts that do not go together."""
 

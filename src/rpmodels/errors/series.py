@@ -60,16 +60,16 @@ def untied_sessions(groups: Sequence[Sequence[str]]) -> RPModelsWarning:
 def irregular_per_time(trial: int, time: object) -> InputError:
     """Per-time atoms without a common grid."""
     return InputError(
-        f"One mixture per time (atoms='per_time') needs trials on one grid of times, and trial {trial} has its own "
-        f"(first at {time}). Use atoms='pooled', or bin the trials on a common grid."
+        f"One mixture per time (inference.atoms='per_time') needs trials on one grid of times, and trial {trial} has "
+        f"its own (first at {time}). Use inference.atoms='pooled', or bin the trials on a common grid."
     )
 
 
 def unseen_times(count: int, first: object) -> InputError:
     """Per-time atoms at times that training never saw."""
     return InputError(
-        f"One mixture per time (atoms='per_time') knows the times of the training trials only: {count} time(s) of "
-        f"these data were never seen, first {first}. Fit with atoms='pooled' to use any times."
+        f"One mixture per time (inference.atoms='per_time') knows the times of the training trials only: {count} time(s) "
+        f"of these data were never seen, first {first}. Fit with inference.atoms='pooled' to use any times."
     )
 
 
@@ -85,7 +85,7 @@ def lonely_sites(count: int, first: object) -> RPModelsWarning:
     """Warning: times with one trial only."""
     return RPModelsWarning(
         f"{count} time point(s), the first at {first}, have one trial only: with one mixture per time f/F = 1 there, "
-        "and they teach nothing. Use atoms='pooled'."
+        "and they teach nothing. Use inference.atoms='pooled'."
     )
 
 

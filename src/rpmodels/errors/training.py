@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from rpmodels.errors.kinds import FileError, NumericalError, RPModelsWarning, RunError
+from rpmodels.errors.kinds import BuildError, FileError, NumericalError, RPModelsWarning, RunError
 
 
 def not_positive_definite(what: str, failed: int, of: int, added: float) -> NumericalError:
     """Cholesky failed for good."""
     return NumericalError(
         f"{what} is not positive definite ({failed} of {of} matrices, even with a relative jitter of {added:.0e}). "
-        "Try dtype='float64', a smaller learning rate, or input scaling."
+        "Try engine.dtype='float64', a smaller learning rate, or input scaling."
     )
 
 
@@ -17,8 +17,8 @@ def diverged(step: int, rescues: int) -> NumericalError:
     """Not even rescue helps."""
     return NumericalError(
         f"Training gave non-finite numbers at step {step} and {rescues} rescues (back to the last good state, half the "
-        "step) did not help. Try a smaller learning_rate, scaling of the inputs, or dtype='float64'; the last good "
-        "state was restored."
+        "step) did not help. Try a smaller learning_rate, scaling of the inputs, or engine.dtype='float64'; the last "
+        "good state was restored."
     )
 
 
@@ -39,18 +39,19 @@ def at_the_ceiling(score: float, ceiling: float) -> RPModelsWarning:
     )
 
 
-def learnt_nothing(score: float) -> RPModelsWarning:
+def learnt_nothing(free_energy: float) -> RPModelsWarning:
     """Warning: collapsed."""
     return RPModelsWarning(
-        f"The fit found no dependence between the factors (score {score:.4f} nats above independence). Check that rows "
-        "of different factors belong together; try more starts (n_init) or another learning_rate."
+        f"The fit found no dependence between the factors (free energy {free_energy:.4f} nats above independence at "
+        "its end). Check that rows of different factors belong together; try more starts (n_init) or another "
+        "learning_rate."
     )
 
 
-def trying_again(score: float, attempt: int, of: int) -> RPModelsWarning:
+def trying_again(free_energy: float, attempt: int, of: int) -> RPModelsWarning:
     """Warning: collapsed, and starting over."""
     return RPModelsWarning(
-        f"The fit collapsed (score {score:.4f} nats above independence): trying again from other starts "
+        f"The fit collapsed (free energy {free_energy:.4f} nats above independence): trying again from other starts "
         f"({attempt} of at most {of})."
     )
 
@@ -76,7 +77,7 @@ def other_checkpoint(folder: str, differing: Sequence[str]) -> FileError:
     return FileError(
         f"{folder} holds another fit: expected the same data and arguments, got other {', '.join(differing)}. "
         "Nothing was changed. Give `checkpoint` another folder (or delete this one); to train a fitted model further, "
-        "use warm_start=True."
+        "use training.warm_start=True."
     )
 
 
@@ -99,8 +100,8 @@ def no_checkpoint(path: str, why: object) -> RPModelsWarning:
 def interrupted(step: int, longest: int) -> RPModelsWarning:
     """Warning: Ctrl-C."""
     return RPModelsWarning(
-        f"Interrupted at step {step} of {longest}: the best state so far is kept. Call fit again with warm_start=True, "
-        "or with the same checkpoint folder, to go on."
+        f"Interrupted at step {step} of {longest}: the best state so far is kept. Call fit again with "
+        "training.warm_start=True, or with the same checkpoint folder, to go on."
     )
 
 
@@ -116,5 +117,10 @@ def failed_together(rank: int, why: object) -> RunError:
     """A numerical failure in one process of several."""
     return RunError(
         f"The computation failed in process {rank} of a group ({why}) and all processes must stop with it. The last "
-        "checkpoint is whole. Use a smaller learning_rate or dtype='float64', or train with one process."
+        "checkpoint is whole. Use a smaller learning_rate or engine.dtype='float64', or train with one process."
     )
+
+
+def factory_failed(what: str, why: object) -> BuildError:
+    """The user's function that makes an optimiser or a scheduler raised."""
+    return BuildError(f"Your {what} could not be made: expected a function that returns one, and it failed ({why}).")

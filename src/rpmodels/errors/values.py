@@ -1,8 +1,9 @@
 """Values out of range, names not on offer."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
-from rpmodels.errors.kinds import InputError
+from rpmodels.errors.kinds import ArgumentError, InputError
 
 
 def bad_value(what: str, expected: str, got: object) -> InputError:
@@ -13,3 +14,20 @@ def bad_value(what: str, expected: str, got: object) -> InputError:
 def bad_choice(what: str, choices: Iterable[str], got: object) -> InputError:
     """Not one of the names on offer."""
     return InputError(f"{what}: expected one of {', '.join(choices)}; got {got!r}.")
+
+
+def unknown_argument(kind: str, name: str, known: Sequence[str]) -> ArgumentError:
+    """A constructor does not have it; `known` may be group.name."""
+    inside = [each for each in known if each.partition(".")[2] == name]
+    if inside:
+        groups = [each.partition(".")[0] for each in inside]
+        ways = " or ".join(f"{group}=rp.{group.capitalize()}({name}=…)" for group in groups)
+        return ArgumentError(f"{kind} has no argument '{name}' by itself: expected it in its group, {ways}.")
+    near = get_close_matches(name, known, 1)
+    instead = f"'{near[0]}'" if near else f"one of {', '.join(known)}"
+    return ArgumentError(f"{kind} has no argument '{name}': expected {instead}.")
+
+
+def not_for(name: str, kind: str, why: str) -> InputError:
+    """An argument of a group that means nothing to this estimator."""
+    return InputError(f"{name} is not for {kind}: {why}. Leave it out.")

@@ -6,6 +6,7 @@ from rpmodels.estimators.continuous import LatentPosterior
 from rpmodels.estimators.engine import Engine
 from rpmodels.estimators.factor_analysis import RPFA
 from rpmodels.estimators.gaussian_process import RPGPFA
+from rpmodels.estimators.groups import Inference, Recognition, Search, Training
 from rpmodels.estimators.hidden_markov import RPHMM
 from rpmodels.estimators.linear_dynamics import RPLDS
 from rpmodels.estimators.marginals import LatentMarginals
@@ -20,9 +21,13 @@ __all__ = [
     "RPLDA",
     "RPLDS",
     "Engine",
+    "Inference",
     "LatentMarginals",
     "LatentPosterior",
     "RPCategorical",
     "RPMEstimator",
+    "Recognition",
+    "Search",
+    "Training",
     "load",
 ]

@@ -6,26 +6,40 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from inspect import isabstract
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
-from rpmodels import checks, errors
+from rpmodels import errors
 from rpmodels.estimators import choices, files, summary, tables
-from rpmodels.estimators.engine import Engine
+from rpmodels.estimators.common import CommonArguments
 from rpmodels.estimators.fingerprint import fingerprint
-from rpmodels.free_energy import Score
-from rpmodels.learning import AsGiven, Attempt, Move, Run, Start, Training, best_of, device_of, dtype_of
+from rpmodels.estimators.results import Results
+from rpmodels.fitted import FittedRPM
+from rpmodels.free_energy import FreeEnergy, Score
+from rpmodels.learning import (
+    AsGiven,
+    Attempt,
+    Context,
+    Move,
+    Plan,
+    RPMObjective,
+    Run,
+    Start,
+    TrainingSettings,
+    closing_score,
+    device_of,
+    dtype_of,
+    tournament,
+)
 from rpmodels.learning.batches import Divided, divide
 from rpmodels.learning.checkpoints import Checkpoints, open_checkpoints
-from rpmodels.learning.consumers import HistoryTable
 from rpmodels.learning.distributed import communicator
-from rpmodels.mixtures import AtomPolicy, Empirical, ExpectedLogMixture, Kind
+from rpmodels.mixtures import AtomPolicy, Empirical, ExtraAtoms
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, adapters, read
 from rpmodels.priors import Prior
@@ -38,95 +52,53 @@ Estimator = TypeVar("Estimator", bound="RPMEstimator")
 CHECKPOINT_EVERY = 30.0
 AT_CEILING = 0.98
 LEARNT_NOTHING = 1e-3
-LABELS = {Kind.EXACT: "", Kind.UPPER_BOUND: "a lower bound of the", Kind.ESTIMATE: "an estimate of the"}
-"""What a free energy is when ⟨log F⟩ is exact, bounded from above, or estimated."""
 
 
-class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+class RPMEstimator(Results, CommonArguments, ABC):
     """fit / score / score_samples in scikit-learn's manner. A subclass builds the model and names its verbs."""
 
-    settle: ClassVar[float] = 0.3
+    low_rate: ClassVar[float] = 0.3
     """Share of the steps after the drop of the learning rate."""
     sites_and_trials_a_step: ClassVar[tuple[int, int]] = (10_000, 20)
     """What "auto" batches have: about so many sites, at least so many trials."""
-    retries: int = 0
-    """How often a collapsed fit is tried again."""
-
-    model_: RPM
-    history_: HistoryTable
-    restarts_: list[Attempt]
-    n_iter_: int
-    stop_reason_: str
-    score_: Score
-    validation_curve_: list[dict[str, float]]
-    clipped_: dict[str, int]
-
-    factors: Mapping[str, Any] | None
-    n_init: int
-    warm_start: bool
-    n_jobs: int | None
-    random_state: int | None
-    device: str
-    dtype: str
-    verbose: int
-    callbacks: Sequence[Any] | None
-
-    network: Any
-    tied: bool
-    head: str
-    scaling: str | Mapping[str, str]
-    max_iter: int
-    tol: float | None
-    learning_rate: float
-    batch_size: int | str | None
-    weight_decay: float | str
-    dropout: float | str
-    input_dropout: float | str
-    validation_fraction: float
-    patience: int
-    max_gradient_norm: float | None
-    optimiser: Any
-    scheduler: Any
-    engine: Mapping[str, Any] | None
 
     def _regularisation(self, observations: Observations) -> choices.Regularisation:
         """What "auto" stands for."""
         return choices.regularisation(int(observations.exists.sum()))
 
-    def _training(self, observations: Observations) -> Training:
-        """Settings of the loop for these data."""
+    def _training(self, observations: Observations) -> TrainingSettings:
+        """TrainingSettings of the loop for these data."""
         default = self._regularisation(observations)
-        return Training(
+        given, workers = self._chosen().training, self._chosen().engine.workers
+        return TrainingSettings(
             max_iter=self.max_iter,
             learning_rate=self.learning_rate,
-            batch_size=choices.batch_size(self.batch_size, observations, *self.sites_and_trials_a_step),
-            weight_decay=choices.either(self.weight_decay, default.weight_decay, "weight_decay"),
-            tol=self.tol,
-            patience=self.patience,
-            validation_fraction=self.validation_fraction,
-            max_gradient_norm=self.max_gradient_norm,
-            settle=self.settle,
-            optimiser=self.optimiser,
-            scheduler=self.scheduler,
-            workers=Engine.of(self.engine).workers,
+            batch_size=choices.batch_size(given.batch_size, observations, *self.sites_and_trials_a_step),
+            weight_decay=choices.either(given.weight_decay, default.weight_decay, "weight_decay"),
+            tol=given.tol,
+            patience=given.patience,
+            validation_fraction=given.validation_fraction,
+            max_gradient_norm=cast(float | None, given.max_gradient_norm),
+            low_rate=self.low_rate,
+            optimiser=given.optimiser,
+            scheduler=given.scheduler,
+            workers=workers,
         )
 
-    def build(self, observations: Observations) -> tuple[RPM, Training]:
+    def build(self, observations: Observations) -> tuple[RPM, TrainingSettings]:
         """The untrained model for these data, and how to train it: for `rp.train`, and for loops of your own.
 
-        No restarts, moves or retries: what `fit` adds to `rp.train(model, observations, training)`.
+        No restarts, moves or retries: what `fit` adds to `rp.train(model, observations, settings)`.
         """
+        engine = self._chosen().engine
         with seeded(spawn(self.random_state, 3)[0]):
-            model = self._equipped(self._pieces(observations))
-        return model.to(device_of(self.device), dtype_of(self.dtype)), self._training(self._pieces(observations))
+            model = self._build(self._pieces(observations))
+        return model.to(device_of(engine.device), dtype_of(engine.dtype)), self._training(self._pieces(observations))
 
-    def _equipped(self, observations: Observations) -> RPM:
-        """A fresh model that computes as `engine` says."""
-        engine = Engine.of(self.engine)
-        model = self._build(observations)
-        own = isinstance(model.marginal, Empirical)
-        model.equip(engine.lender(self._training(observations).batch_size, observations, own), engine.computing())
-        return model
+    def _extra_atoms(self, model: RPM, observations: Observations) -> ExtraAtoms:
+        """What a step has beside the atoms of its batch."""
+        batch_size = self._training(observations).batch_size
+        return self._chosen().engine.extra_atoms(batch_size, observations, isinstance(model.marginal, Empirical))
 
     @abstractmethod
     def _build(self, observations: Observations) -> RPM:
@@ -134,21 +106,22 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _discrete(self, prior: Prior, atoms: AtomPolicy, observations: Observations) -> RPM:
         """A model with this prior over states, inferred exactly."""
-        default = self._regularisation(observations)
+        default, given = self._regularisation(observations), self._chosen().recognition
         return RPM(
             prior,
             choices.networks(
                 self.network,
-                self.tied,
+                given.tied,
                 observations,
                 dict.fromkeys(observations.specs, prior.family.raw_size),
-                choices.either(self.dropout, default.dropout, "dropout", below=1.0),
+                choices.either(given.dropout, default.dropout, "dropout", below=1.0),
                 default.hidden,
             ),
             atoms=atoms,
-            head=choices.head(self.head),
-            scaling=self.scaling,
-            input_dropout=choices.either(self.input_dropout, default.input_dropout, "input_dropout", below=1.0),
+            head=choices.head(given.head),
+            scaling=given.scaling,
+            input_dropout=choices.either(given.input_dropout, default.input_dropout, "input_dropout", below=1.0),
+            computing=self._chosen().engine.computing(),
         )
 
     def _pieces(self, observations: Observations) -> Observations:
@@ -164,16 +137,10 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """A way out of poor optima, if there is one for this kind of latent."""
 
     @abstractmethod
-    def _rung(self, training: Training) -> int:
-        """Steps between two halvings of the restarts."""
+    def _interval(self, training: TrainingSettings) -> int:
+        """Steps between two comparisons of the starts."""
 
-    def _remember(self, arguments: Mapping[str, Any]) -> None:
-        """scikit-learn's rule: every argument of __init__ under its own name, untouched."""
-        for name, value in arguments.items():
-            if name not in ("self", "__class__"):
-                setattr(self, name, value)
-
-    def _lead(self, observations: Observations) -> float:
+    def _enough(self, observations: Observations) -> float:
         """Free energy that the best start must have before others are dropped."""
         return -math.inf
 
@@ -198,6 +165,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             checkpoint_every: seconds between two files of a run
 
         """
+        self._chosen()
         table = tables.checked(self, adapters.to_trials(X, series=False)[0], reset=True)
         observations = read(table, factors=tables.columns(self), presence=presence, weights=sample_weight)
         return self._fit(observations, checkpoint, checkpoint_every)
@@ -206,10 +174,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self: Estimator, observations: Observations, checkpoint: str | Path | None, checkpoint_every: float
     ) -> Estimator:
         """Everything after reading; nothing of an earlier fit is touched until this one has succeeded."""
-        checks.integer("n_init", self.n_init, 1)
-        if self.n_jobs is not None and (self.n_jobs == 0 or not isinstance(self.n_jobs, int)):
-            raise errors.bad_value("n_jobs", "None, or an integer other than 0", self.n_jobs)
-        checks.integer("retries", self.retries, 0)
+        retries = cast(int, self._chosen().search.retries)
         pieces = self._pieces(observations)
         training = self._training(pieces)
         seeds = communicator().first_does(lambda: spawn(self.random_state, 3))
@@ -217,54 +182,52 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if checkpoint is not None:
             checkpoints, seeds = open_checkpoints(checkpoint, checkpoint_every, fingerprint(self, observations), seeds)
         data = divide(pieces, training.validation_fraction, seeds[2])
-        for attempt in range(1 + self.retries):
+        for attempt in range(1 + retries):
             # The first attempt has the seeds it always had; each further one its own.
             fresh = seeds if attempt == 0 else spawn(seeds[1] + attempt, 3)
             run, attempts = self._run(data, training, fresh, checkpoints)
-            score = _fit_score(run.model, observations)
-            if not _collapsed(score, observations) or attempt == self.retries or run.interrupted:
+            if not _collapsed(run.recent(), pieces) or attempt == retries or run.interrupted:
                 break
-            warnings.warn(errors.trying_again(score, attempt + 1, self.retries), stacklevel=3)
-        self._keep(run, attempts, score, observations)
+            warnings.warn(errors.trying_again(run.recent(), attempt + 1, retries), stacklevel=3)
+        self._keep(run, attempts, _closing_score(run, observations), pieces)
         return self
 
     def _run(
-        self, data: Divided, training: Training, seeds: Sequence[int], checkpoints: Checkpoints | None
+        self, data: Divided, training: TrainingSettings, seeds: Sequence[int], checkpoints: Checkpoints | None
     ) -> tuple[Run[RPM], list[Attempt]]:
-        warm = self.warm_start and hasattr(self, "model_")
+        given = self._chosen()
+        warm = given.training.warm_start and hasattr(self, "model_")
         with seeded(seeds[0]):
-            built = copy.deepcopy(self.model_) if warm else self._equipped(data.training)
-        model = built.to(device_of(self.device), dtype_of(self.dtype))
+            built = copy.deepcopy(self.model_.pattern) if warm else self._build(data.training)
+        model = built.to(device_of(given.engine.device), dtype_of(given.engine.dtype))
         model.prepare(data.training, as_before=warm)
-        return best_of(
+        plan = Plan(
             model,
-            data,
             training,
             [AsGiven()] if warm else self._starts(),
-            rung=self._rung(training),
-            lead=self._lead(data.training),
-            random_state=seeds[1],
-            n_jobs=self.n_jobs,
-            move=None if warm else self._move(),
-            consumers=list(self.callbacks or ()),
-            checkpoints=checkpoints,
-            verbose=bool(self.verbose),
+            self._interval(training),
+            self._enough(data.training),
+            None if warm else self._move(),
+            partial(RPMObjective, extra=self._extra_atoms(model, data.training)),
         )
+        callbacks = list(given.training.callbacks or ())
+        context = Context(seeds[1], given.search.n_jobs, checkpoints, callbacks, bool(self.verbose))
+        return tournament(plan, data, context)
 
-    def _keep(self, run: Run[RPM], attempts: list[Attempt], score: Score, observations: Observations) -> None:
-        self.model_ = run.model
+    def _keep(self, run: Run[RPM], attempts: list[Attempt], score: Score, pieces: Observations) -> None:
+        self.model_ = run.fitted
         self.history_ = run.history.table()
         self.validation_curve_ = run.validation_curve
         self.restarts_ = attempts
         self.n_iter_ = run.step
         self.stop_reason_ = run.stop_reason or ""
-        self.clipped_ = {name: r.scaling.clipped for name, r in self.model_.recognisers()}
+        self.clipped_ = {name: each.scaling.clipped for name, each in run.model.recognisers()}
         self.score_ = score
         logger.info("%s: %s; %s", type(self).__name__, score, self._spread())
         if score > AT_CEILING * score.ceiling > 0:
             warnings.warn(errors.at_the_ceiling(score, score.ceiling), stacklevel=4)
-        elif _collapsed(score, observations):
-            warnings.warn(errors.learnt_nothing(score), stacklevel=4)
+        elif _collapsed(run.recent(), pieces):
+            warnings.warn(errors.learnt_nothing(run.recent()), stacklevel=4)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a file of exactly this name: no pickle, no training data, whole or not at all.
@@ -304,7 +267,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ]
         return f"free energy of the starts at each rung: {'; '.join(lines)}"
 
-    def _fitted(self) -> RPM:
+    def _fitted(self) -> FittedRPM:
         if not hasattr(self, "model_"):
             raise errors.not_fitted(type(self).__name__)
         return self.model_
@@ -318,7 +281,7 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def score_samples(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[np.float64]:
         """log W of every observation (eq 4): nats above the independent model, each scored alone."""
-        return self._scores(self.read(X, presence))[0]
+        return _samples(self._fitted().free_energies(self.read(X, presence)))
 
     def score(self, X: Any, y: Any = None, *, presence: Mapping[str, Any] | None = None) -> Score:
         """Mean log W: nats above independence per observation. Prints with its ceiling and its median.
@@ -326,36 +289,23 @@ class RPMEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Each observation is scored against the training atoms plus itself, so the score does not depend on
         the batch it came in; its ceiling is Σ_j log(atoms + 1).
         """
-        values, ceilings = self._scores(self.read(X, presence))
-        return self._score(values, ceilings)
-
-    def _score(self, values: NDArray[np.float64], ceilings: NDArray[np.float64]) -> Score:
-        kind = self._fitted().expected_log_mixture.kind
-        return Score(float(values.mean()), float(ceilings.mean()), float(np.median(values)), LABELS[kind])
-
-    def _scores(
-        self, observations: Observations, approximation: ExpectedLogMixture | None = None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        energies = [each.energy for each in self._fitted().infer(observations, approximation=approximation)]
-        totals = torch.cat([energy.total for energy in energies])
-        ceilings = torch.cat([energy.log_atoms for energy in energies])
-        return totals.double().cpu().numpy(), ceilings.double().cpu().numpy()
+        return self._fitted().score(self.read(X, presence))
 
 
-def _fit_score(model: RPM, observations: Observations) -> Score:
-    """The training form: every observation is among the atoms already, and the mean has its tight ceiling."""
-    values = torch.cat([inferred.energy.total for inferred in model.infer(observations, own=False)])
-    weights = observations.weights / observations.weights.sum()
-    numbers = values.double().cpu().numpy()
-    # Rows of no weight are no atoms: what they would score says nothing about the fit.
-    median = float(np.median(numbers[observations.weights > 0]))
-    label = LABELS[model.expected_log_mixture.kind]
-    return Score(float(weights @ numbers), model.fit_ceiling(observations), median, label)
+def _samples(energies: FreeEnergy) -> NDArray[np.float64]:
+    return np.asarray(energies.total.double().cpu().numpy())
 
 
-def _collapsed(score: Score, observations: Observations) -> bool:
+def _closing_score(run: Run[RPM], observations: Observations) -> Score:
+    """With the parameters that training gave to single observations, where these are the same observations."""
+    objective = cast(RPMObjective, run.objective)
+    own = bool(objective.local_parameters()) and objective.local.fits(len(observations))
+    return closing_score(run.fitted, observations, objective.local if own else None)
+
+
+def _collapsed(free_energy: float, observations: Observations) -> bool:
     """Whether nothing was learnt: next to nothing per site."""
-    return bool(score < LEARNT_NOTHING * max(1.0, float(observations.exists.sum(1).mean())))
+    return bool(free_energy < LEARNT_NOTHING * max(1.0, float(observations.exists.sum(1).mean())))
 
 
 def _family_tree(kind: type) -> dict[str, type]:

@@ -1,7 +1,7 @@
 """RPCategorical: one discrete latent behind several observations (peer supervision), by exact likelihood."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -9,50 +9,25 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rpmodels import checks, generative
+from rpmodels import generative
+from rpmodels.checks import Array, Integer, Number, Word
 from rpmodels.estimators import choices
+from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import RPMEstimator
-from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, SplitMerge, Start, Training
+from rpmodels.estimators.common import OF_STATES, WithFactors
+from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, SplitMerge, Start, TrainingSettings
 from rpmodels.mixtures import PerSite
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.priors import CategoricalPrior
 from rpmodels.seeding import spawn
 
-RUNG = 0.055
+INTERVAL = 0.055
 """Share of max_iter between two halvings: one epoch of the paper's MNIST pairs."""
 
 
-class RPCategorical(RPMEstimator):
+class RPCategorical(WithFactors, RPMEstimator):
     """A recognition-parametrised model with one discrete latent of K states (paper, "Peer Supervision").
-
-    Args:
-        n_states: K
-        network: "auto", "linear", "mlp", "cnn", "lookup", your own nn.Module (n, *event) → (n, K),
-            or {factor: any of these}
-        tied: share one network among factors with the same kind of observation
-        factors: {name: columns}, to split one array into factors
-        prior: "uniform", "learned", K probabilities, or a number: Dirichlet concentration
-            (variational Bayes)
-        head: "relative" to the prior, or "absolute" as in the paper
-        scaling: "auto", "none", "standard", "robust", "sqrt", "unit", or {factor: name}
-        max_iter: gradient steps
-        tol: stop when the free energy gains less than this (nats) over `patience` steps
-        learning_rate: of AdamW, dropped tenfold for the last 30 % of the steps
-        batch_size: observations a step; None for all
-        n_init: starts, judged early by free energy; one of them is k-means when there are several
-        warm_start: whether another `fit` goes on from the last one, one start from its weights and with its scaling
-        n_jobs: processes for the starts, one thread each
-        random_state: the same number gives the same fit
-        device, dtype: "auto" is CUDA or CPU; "float32" or "float64"
-        verbose: 1 for a progress bar
-        weight_decay, dropout, input_dropout: "auto": stronger as data shrink
-        validation_fraction: share held out to stop by (with `patience`, in steps)
-        patience: steps without improvement before stopping
-        max_gradient_norm: clip gradients at this norm
-        optimiser, scheduler: factories, parameters → torch optimiser and optimiser → torch scheduler
-        callbacks: called with the loop's state after every step of the final run
-        engine: how steps are computed when data or networks are large, {…} of `rp.Engine`
 
     Attributes:
         model_: the fitted RPM
@@ -66,47 +41,18 @@ class RPCategorical(RPMEstimator):
 
     """
 
-    n_states: int
-    prior: Any
+    usual: ClassVar[Mapping[str, Any]] = {"training.batch_size": 500}
+    refused = OF_STATES
 
-    def __init__(
-        self,
-        n_states: int = 10,
-        *,
-        network: Any = "auto",
-        tied: bool = False,
-        factors: Mapping[str, Any] | None = None,
-        prior: Any = "uniform",
-        head: str = "relative",
-        scaling: str | Mapping[str, str] = "auto",
-        max_iter: int = 1000,
-        tol: float | None = None,
-        learning_rate: float = 1e-3,
-        batch_size: int | None = 500,
-        n_init: int = 4,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        device: str = "auto",
-        dtype: str = "float32",
-        verbose: int = 0,
-        weight_decay: float | str = "auto",
-        dropout: float | str = "auto",
-        input_dropout: float | str = "auto",
-        validation_fraction: float = 0.0,
-        patience: int = 200,
-        max_gradient_norm: float | None = None,
-        optimiser: Any = None,
-        scheduler: Any = None,
-        callbacks: Sequence[Any] | None = None,
-        engine: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._remember(locals())
+    n_states: int = argument(Integer(2), "K", default=10, kw_only=False)
+    prior: Any = argument(
+        Word("uniform", "learned") | Number(above=0.0) | Array(1),
+        "over the states; K probabilities, or a Dirichlet concentration (variational Bayes)", default="uniform",
+    )  # fmt: skip
 
     # ---- building ---------------------------------------------------------------------------
 
     def _build(self, observations: Observations) -> RPM:
-        checks.integer("n_states", self.n_states, 2)
         return self._discrete(choices.categorical_prior(self.prior, self.n_states), PerSite(), observations)
 
     def _starts(self) -> Sequence[Start]:
@@ -116,15 +62,15 @@ class RPCategorical(RPMEstimator):
     def _move(self) -> Move | None:
         return SplitMerge()
 
-    def _rung(self, training: Training) -> int:
-        return max(1, round(RUNG * training.max_iter))
+    def _interval(self, training: TrainingSettings) -> int:
+        return max(1, round(INTERVAL * training.max_iter))
 
     # ---- using ------------------------------------------------------------------------------
 
     def predict_proba(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
         """Posterior over the states from every factor that is present (A14): (N, K)."""
         observations = self.read(X, presence)
-        return _rows(inferred.posterior.mu for inferred in self._fitted().infer(observations))
+        return _rows(inferred.posterior.mu for inferred in self._fitted().posterior(observations))
 
     def predict(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[np.int64]:
         """The most probable state."""
@@ -138,17 +84,13 @@ class RPCategorical(RPMEstimator):
         """f_j(z|x) of one factor alone, without prior, mixture or the other factors: (N, K)."""
         model = self._fitted()
         factor = str(factor)
-        recognised = model.recognised(self.read({factor: x}))
-        family = model.prior.family
-        return _rows(
-            family.mean(model.references(batch.sites)[factor] + factors[factor].g) for batch, factors in recognised
-        )
+        return _rows(model.prior.family.mean(eta) for eta in model.recognise(self.read({factor: x}), factor))
 
     def conditional_weights(self, factor: str) -> NDArray[Any]:
         """p(x_j = training row m | z = k): (K, N), the implied generative conditional on the atoms."""
         model = self._fitted()
         states = torch.arange(self.n_states, device=model.device)
-        return np.asarray(model.fitted.conditional_weights(factor, states[:, None])[:, 0].cpu().numpy())
+        return np.asarray(generative.conditional_weights(model, factor, states[:, None])[:, 0].cpu().numpy())
 
     def impute(self, X: Any, factor: str, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
         """p(x_j = training row m | the other factors): (N, N_training) weights over the rows of `factor`."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rpmodels import checks, errors
+from rpmodels.checks import Instance, Word
 from rpmodels.families import DiagonalGaussian, Family, FullGaussian
 from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient
 from rpmodels.mixtures import (
@@ -35,6 +36,8 @@ from rpmodels.recognition import MLP, AbsoluteHead, ConvolutionalNetwork, Head, 
 LABEL_GAIN = 10.0
 """Of tables of labels (docs/results/missing.md)."""
 NETWORKS = ("auto", "linear", "mlp", "cnn", "lookup")
+NETWORK = Word(*NETWORKS) | Instance(nn.Module, called="an nn.Module")
+"""What stands for the network of a factor."""
 HEADS: dict[str, type[Head]] = {"relative": RelativeHead, "absolute": AbsoluteHead}
 
 
@@ -242,6 +245,7 @@ E_STEPS: dict[str, Callable[[], EStep]] = {
     "free": FreePotentials,
     "free_inducing": FreeInducing,
 }
+PRECISIONS = ("network", "constant")
 FAMILIES: dict[str, Callable[[int], Family]] = {"diagonal": DiagonalGaussian, "full": FullGaussian}
 MARGINALS: dict[str, Callable[[], Marginal]] = {
     "empirical": Empirical,

@@ -3,25 +3,30 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
-from sklearn.base import TransformerMixin
 from sklearn.utils import Tags
 from torch import Tensor, nn
 
 from rpmodels import errors, log_weight
+from rpmodels.checks import Integer
 from rpmodels.estimators import choices, tables
-from rpmodels.estimators.base import LABELS, RPMEstimator
+from rpmodels.estimators.arguments import GroupOf, argument
+from rpmodels.estimators.base import RPMEstimator
+from rpmodels.estimators.common import WithFactors
+from rpmodels.estimators.groups import Inference
 from rpmodels.estimators.layout import Layout, joined
 from rpmodels.estimators.marginals import variances
+from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.families import Family, Gaussian
+from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
 from rpmodels.inference import EStep
-from rpmodels.learning import Move, Training
+from rpmodels.learning import Move, TrainingSettings
 from rpmodels.mixtures import AtomPolicy, ExpectedLogMixture, Marginal, quadrature
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -51,18 +56,18 @@ class LatentPosterior:
         return self.draws(n_samples, random_state)
 
 
-class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[misc]
+class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, ABC):
     """RP-FA and RP-GPFA: the same parts, the same verbs, another prior."""
 
-    n_latents: int
-    expected_log_mixture: Any
-    e_step: Any
-    covariance: str
-    precision: str
-    targets: Mapping[str, Sequence[int]] | None
-    marginal: Any
-    alternate: int | None
-    retries: int
+    usual: ClassVar[Mapping[str, Any]] = {
+        "training.max_gradient_norm": 1.0,
+        "search.retries": 3,
+        "recognition.covariance": "diagonal",
+    }
+
+    n_latents: int = argument(Integer(1), "K", default=2, kw_only=False)
+    inference: Inference | None = argument(GroupOf(Inference), "how q is found and ⟨log F⟩ computed", default=None)
+    n_init = 3
 
     # ---- building ---------------------------------------------------------------------------
 
@@ -81,21 +86,23 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
     def _regularisation(self, observations: Observations) -> choices.Regularisation:
         return choices.continuous_regularisation(observations)
 
-    def _training(self, observations: Observations) -> Training:
-        return replace(super()._training(observations), alternate=self.alternate)
+    def _training(self, observations: Observations) -> TrainingSettings:
+        return replace(super()._training(observations), alternate=self._chosen().inference.alternate)
 
     def _build(self, observations: Observations) -> RPM:
         default = self._regularisation(observations)
-        family = choices.family(self.covariance, self.n_latents)
-        latents = {name: len((self.targets or {}).get(name, range(self.n_latents))) for name in observations.specs}
-        raw = {name: choices.family(self.covariance, max(1, count)).raw_size for name, count in latents.items()}
-        constant = choices.named("precision", self.precision, PRECISIONS, bool)
+        recognition, inference = self._chosen().recognition, self._chosen().inference
+        covariance, targets = recognition.covariance, recognition.targets or {}
+        family = choices.family(covariance, self.n_latents)
+        latents = {name: len(targets.get(name, range(self.n_latents))) for name in observations.specs}
+        raw = {name: choices.family(covariance, max(1, count)).raw_size for name, count in latents.items()}
+        constant = recognition.precision == "constant"
         networks = choices.networks(
             choices.linear_for_counts(self.network, observations),
-            self.tied,
+            recognition.tied,
             observations,
             latents if constant else raw,
-            choices.either(self.dropout, default.dropout, "dropout", below=1.0),
+            choices.either(recognition.dropout, default.dropout, "dropout", below=1.0),
             default.hidden,
         )
         if constant:
@@ -105,16 +112,17 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
         return RPM(
             self._prior(family, observations),
             networks,
-            e_step=choices.named("e_step", self.e_step, choices.E_STEPS, EStep),
+            e_step=choices.named("e_step", inference.e_step, choices.E_STEPS, EStep),
             expected_log_mixture=choices.named(
-                "expected_log_mixture", self.expected_log_mixture, names, ExpectedLogMixture, largest
+                "expected_log_mixture", inference.expected_log_mixture, names, ExpectedLogMixture, largest
             ),
             atoms=self._atoms(observations),
-            head=choices.head(self.head),
-            targets=self.targets,
-            marginal=choices.named("marginal", self.marginal, choices.MARGINALS, Marginal),
-            scaling=self.scaling,
-            input_dropout=choices.either(self.input_dropout, default.input_dropout, "input_dropout", below=1.0),
+            head=choices.head(recognition.head),
+            targets=recognition.targets,
+            marginal=choices.named("marginal", inference.marginal, choices.MARGINALS, Marginal),
+            scaling=recognition.scaling,
+            input_dropout=choices.either(recognition.input_dropout, default.input_dropout, "input_dropout", below=1.0),
+            computing=self._chosen().engine.computing(),
         )
 
     def _move(self) -> Move | None:
@@ -144,7 +152,7 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
         """Posterior means of the latents, from whatever factors are present, in the form of X."""
         observations, layout = self._new(X, **options)
         model = self._fitted()
-        parts = [_moments(model, each.posterior.eta)[0] for each in model.infer(observations)]
+        parts = [_moments(model, each.posterior.eta)[0] for each in model.posterior(observations)]
         return layout.form(joined(parts, observations.n_sites))
 
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
@@ -159,7 +167,7 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
         """
         observations, layout = self._new(X, **options)
         chosen = None if e_step is None else choices.named("e_step", e_step, choices.E_STEPS, EStep)
-        posteriors = [each.posterior for each in self._fitted().infer(observations, e_step=chosen)]
+        posteriors = [each.posterior for each in self._fitted().posterior(observations, chosen)]
         return self._described(posteriors, layout, observations.n_sites)
 
     def _described(self, posteriors: Sequence[Posterior], layout: Layout, n_sites: int) -> LatentPosterior:
@@ -186,10 +194,9 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
         model = self._fitted()
         name = str(factor)
         observations, layout = self._new({name: x}, **options)
-        family = cast(Gaussian, dict(model.recognisers())[name].family)
+        family = cast(Gaussian, model.recogniser(name).family)
         means, covariances = [], []
-        for batch, factors in model.recognised(observations):
-            eta = model.references(batch.sites)[name] + factors[name].g
+        for eta in model.recognise(observations, name):
             means.append(family.moments(eta)[0])
             covariances.append(family.covariance(eta))
         sites = observations.n_sites
@@ -197,23 +204,21 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
 
     def score_samples(self, X: Any, *, exact: bool = False, **options: Any) -> NDArray[np.float64]:
         """The bound on log W of every observation (with `exact`, ⟨log F⟩ by quadrature, K ≤ 3)."""
-        return self._scores(self._new(X, **options)[0], self._quadrature(exact))[0]
+        energies = self._fitted().free_energies(self._new(X, **options)[0], self._quadrature(exact))
+        return np.asarray(energies.total.double().cpu().numpy())
 
     def score(self, X: Any, y: Any = None, *, exact: bool = False, **options: Any) -> Score:
         """Mean bound on log W: nats above independence per observation, labelled, with ceiling and median.
 
         `exact` replaces the model's way to ⟨log F⟩ by quadrature (K ≤ 3): then it is the free energy itself.
         """
-        approximation = self._quadrature(exact)
-        values, ceilings = self._scores(self._new(X, **options)[0], approximation)
-        kind = (approximation or self._fitted().expected_log_mixture).kind
-        label = "the free energy, a lower bound of the" if exact else LABELS[kind]
-        return Score(float(values.mean()), float(ceilings.mean()), float(np.median(values)), label)
+        score = self._fitted().score(self._new(X, **options)[0], self._quadrature(exact))
+        return score.called("the free energy, a lower bound of the") if exact else score
 
     def _quadrature(self, exact: bool) -> ExpectedLogMixture | None:
         if not exact:
             return None
-        families = [cast(Gaussian, each.family) for _, each in self._fitted().recognisers()]
+        families = [cast(Gaussian, each.family) for _, each in self._fitted().pattern.recognisers()]
         chosen = quadrature(max(family.latents for family in families))
         for family in families:
             chosen.check(family)
@@ -233,9 +238,6 @@ class ContinuousEstimator(TransformerMixin, RPMEstimator, ABC):  # type: ignore[
         return log_weight.importance(model, observations, draws, generator)
 
 
-PRECISIONS: dict[str, Callable[[], bool]] = {"network": lambda: False, "constant": lambda: True}
-
-
 def _with_constant_precision(
     networks: Mapping[str, nn.Module], first: Mapping[str, int], raw: Mapping[str, int]
 ) -> dict[str, nn.Module]:
@@ -245,6 +247,6 @@ def _with_constant_precision(
 
 
 @torch.no_grad()
-def _moments(model: RPM, eta: Float[Tensor, "N T D"]) -> tuple[Float[Tensor, "N T K"], Float[Tensor, "N T K K"]]:
+def _moments(model: FittedRPM, eta: Float[Tensor, "N T D"]) -> tuple[Float[Tensor, "N T K"], Float[Tensor, "N T K K"]]:
     family = cast(Gaussian, model.prior.family)
     return family.moments(eta)[0], family.covariance(eta)

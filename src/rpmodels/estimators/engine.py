@@ -1,71 +1,70 @@
-"""How a fit is computed when data or networks are large: one block of settings for every estimator."""
+"""How a fit is computed: where, in which precision, and what helps when data or networks are large."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable
 from typing import Any
 
-from rpmodels import checks, errors
-from rpmodels.mixtures import FreshAtoms, Lender, OwnAtoms, RememberedAtoms
+import torch
+
+from rpmodels import errors
+from rpmodels.checks import Flag, Integer, Rule, Same, Word
+from rpmodels.estimators.arguments import AUTO, Group, argument
+from rpmodels.learning import RULES, device_of
+from rpmodels.mixtures import ExtraAtoms, FreshAtoms, NoExtraAtoms, RememberedAtoms
 from rpmodels.observations import Observations
 from rpmodels.recognition import Compiled, Computing, Mixed, Plain
 
-LENDERS: dict[str, Callable[[int], Lender]] = {
-    "own": lambda _: OwnAtoms(),
+EXTRA: dict[str, Callable[[int], ExtraAtoms]] = {
+    "own": lambda _: NoExtraAtoms(),
     "remembered": RememberedAtoms,
     "fresh": FreshAtoms,
 }
-AUTO = "auto"
 FEW, MANY = 100, 250
-"""Atoms of a batch from which on lending pays, and from which on it is not worth its cost."""
+"""Atoms of a batch from which on extra ones pay, and from which on they are not worth their cost."""
 PRECISIONS = ("full", "bfloat16")
 
 
-@dataclass(frozen=True)
-class Engine:
-    """What `engine={…}` of an estimator may hold.
+class Device(Rule):
+    """A place to compute on that is there."""
 
-    Args:
-        atoms: whose atoms F_j has in a training step: "own" (the batch's), "remembered" (and potentials from earlier
-            steps), "fresh" (and further observations, recognised without gradients); "auto" is fresh for batches of
-            100 to 249 observations without time, else own. What comes out of a fit always has the atoms of all data
-        lent: how many observations lend theirs
-        precision: of the networks: "full", or "bfloat16" for their products; everything after them is in full
-        compile: whether networks are compiled by torch.compile
-        workers: processes that read batches ahead of time
+    words = ("'auto'", "'cpu'", "another device of this machine")
 
+    def fits(self, value: Any) -> bool:
+        """Tried out."""
+        if not isinstance(value, str | torch.device):
+            return False
+        try:
+            device_of(value)
+        except errors.RPModelsError:
+            return False
+        return True
+
+
+class Engine(Group):
+    """Where and how a fit is computed.
+
+    `atoms` are those that F_j has in a training step: "own" (the batch's), "remembered" (and potentials from earlier
+    steps), "fresh" (and further observations, recognised without gradients); "auto" is fresh for batches of 100 to 249
+    observations without time, else own. What comes out of a fit always has the atoms of all data.
     """
 
-    atoms: str = AUTO
-    lent: int = 1000
-    precision: str = "full"
-    compile: bool = False
-    workers: int = 0
+    device: str | torch.device = argument(Device(), "auto is CUDA where there is one, else the CPU", default=AUTO)
+    dtype: str | torch.dtype = argument(
+        Word("float32", "float64") | Same(torch.float32, torch.float64), "of everything but times", default="float32"
+    )
+    atoms: str = argument(Word(AUTO, *EXTRA), "whose atoms F_j has in a training step, see above", default=AUTO)
+    lent: int = argument(Integer(1), "how many observations lend theirs", default=1000)
+    precision: str = argument(
+        Word(*PRECISIONS), "of products in the networks; everything after them is in full", default="full"
+    )
+    compile: bool = argument(Flag(), "whether networks are compiled by torch.compile", default=False)
+    workers: int = argument(RULES["workers"], "processes that read batches ahead of time", default=0)
 
-    def __post_init__(self) -> None:
-        if self.atoms not in (AUTO, *LENDERS):
-            raise errors.bad_choice("engine: atoms", (AUTO, *LENDERS), self.atoms)
-        if self.precision not in PRECISIONS:
-            raise errors.bad_choice("engine: precision", PRECISIONS, self.precision)
-        checks.integer("engine: lent", self.lent, 1)
-        checks.integer("engine: workers", self.workers, 0)
-
-    @staticmethod
-    def of(given: Any) -> "Engine":
-        """From what the user gave, or all defaults."""
-        if not isinstance(given, Mapping | None):
-            raise errors.bad_value("engine", "a dict of settings, or None", repr(given))
-        known = [field.name for field in fields(Engine)]
-        for name in given or {}:
-            if name not in known:
-                raise errors.bad_choice("a setting of engine", known, name)
-        return Engine(**(given or {}))
-
-    def lender(self, batch_size: int | None, observations: Observations, empirical: bool) -> Lender:
-        """Whose atoms a step of so many observations has; none can be lent where p₀ is not `empirical`."""
+    def extra_atoms(self, batch_size: int | None, observations: Observations, empirical: bool) -> ExtraAtoms:
+        """Atoms beside those of a step of so many observations; there are none where p₀ is not `empirical`."""
         if self.atoms != AUTO:
-            return LENDERS[self.atoms](self.lent)
+            return EXTRA[self.atoms](self.lent)
         some = batch_size is not None and FEW <= batch_size < min(MANY, len(observations))
-        return FreshAtoms(self.lent) if some and empirical and observations.n_sites == 1 else OwnAtoms()
+        return FreshAtoms(self.lent) if some and empirical and observations.n_sites == 1 else NoExtraAtoms()
 
     def computing(self) -> Computing:
         """How networks are called."""

@@ -3,22 +3,34 @@
 import copy
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from sklearn.base import BaseEstimator
 from torch import nn
 
 from rpmodels import errors
+from rpmodels.estimators.arguments import Declared, every_argument
+from rpmodels.estimators.names import flat, nested
+from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
 from rpmodels.learning import Attempt, device_of, dtype_of
 from rpmodels.learning.consumers import HistoryTable
-from rpmodels.model import RPM
-from rpmodels.persistence import Opened, from_plain, open_file, save_file, to_plain
+from rpmodels.persistence import Opened, from_plain, handed_in, open_file, own_parts, save_file, to_plain
 
 HISTORY = "history."
+GROUPS_OF_FORMAT_1 = {
+    "recognition": ("tied", "head", "scaling", "dropout", "input_dropout", "targets", "precision", "covariance"),
+    "inference": ("expected_log_mixture", "e_step", "atoms", "marginal", "alternate"),
+    "training": (
+        "batch_size", "tol", "patience", "validation_fraction", "weight_decay", "max_gradient_norm", "optimiser",
+        "scheduler", "callbacks", "warm_start",
+    ),
+    "search": ("retries", "n_jobs"),
+    "engine": ("device", "dtype"),
+}  # fmt: skip
+"""Where arguments went that stood by themselves in files of format 1."""
 FOR_FITTING = ("optimiser", "scheduler", "callbacks")
 """Arguments that a fitted model does without."""
 PLAIN = ("n_iter_", "stop_reason_", "clipped_", "validation_curve_")
@@ -26,17 +38,17 @@ OF_TABLES = ("n_features_in_", "feature_names_in_")
 """What scikit-learn remembers of a table; other forms of data leave none."""
 
 
-def save(estimator: Any, model: RPM, path: str | Path) -> None:
+def save(estimator: Any, model: FittedRPM, path: str | Path) -> None:
     """Arguments, fitted attributes and model in one file of exactly this name; an older one is replaced as a whole."""
     score: Score = estimator.score_
     about = {
         "class": type(estimator).__name__,
-        "arguments": {name: to_plain(each) for name, each in estimator.get_params(deep=False).items()},
+        "arguments": {name: to_plain(each) for name, each in flat(estimator).items()},
         "fitted": {
             name: to_plain(getattr(estimator, name)) for name in (*PLAIN, *OF_TABLES) if hasattr(estimator, name)
         },
         "restarts": [to_plain(asdict(attempt)) for attempt in estimator.restarts_],
-        "score": to_plain([float(score), score.ceiling, score.median, score.label]),
+        "score": to_plain(list(score.plain)),
         "history": list(estimator.history_),
     }
     history = {HISTORY + name: torch.as_tensor(values) for name, values in estimator.history_.items()}
@@ -45,27 +57,60 @@ def save(estimator: Any, model: RPM, path: str | Path) -> None:
 
 def load(
     path: str | Path,
-    known: Mapping[str, type[BaseEstimator]],
+    known: Mapping[str, type[Declared]],
     device: str | None,
     dtype: str | None,
     given: Mapping[str, Any],
-) -> BaseEstimator:
+) -> Any:
     """A fitted estimator of one of the `known` classes."""
     opened = open_file(path)
-    kind = str(opened.about["class"])
-    if kind not in known:
-        raise errors.unknown_class(str(path), kind)
-    written = opened.about["arguments"]
-    for name in given:
-        if name not in written:
-            raise errors.bad_choice("an argument of load", written, name)
-    arguments = {name: _argument(opened, name, each, given) for name, each in written.items()}
-    estimator = known[kind](**arguments)
-    estimator.set_params(device=device or _device(arguments["device"]), dtype=dtype or arguments["dtype"])
+    name = str(opened.about["class"])
+    if name not in known:
+        raise errors.unknown_class(str(path), name)
+    kind = known[name]
+    written = written_arguments(kind, opened.about["arguments"])
+    own = {full.rpartition(".")[2] for full, each in written.items() if own_parts(each)}
+    names = [*kind.declared, *sorted(own | own_parts(opened.recipe))]
+    for part in given:
+        if part not in names:
+            raise errors.bad_choice("an argument of load", dict.fromkeys(names), part)
+    estimator = kind(**_arguments(opened, kind, written, given))
+    places = {"device": device or _device(written["engine.device"]), "dtype": dtype or written["engine.dtype"]}
+    changed = {f"engine__{each}": to for each, to in places.items() if to != written[f"engine.{each}"]}
+    estimator.set_params(**changed)
+    opened = replace(opened, recipe=handed_in(opened.recipe, given))
     model = opened.model(lambda argument, each: _part(opened, argument, each, given))
-    estimator.model_ = model.to(device_of(estimator.device), dtype_of(estimator.dtype))
+    estimator.model_ = model.to(device_of(places["device"]), dtype_of(places["dtype"]))  # type: ignore[attr-defined]
     _remember(estimator, opened)
     return estimator
+
+
+def written_arguments(kind: type[Declared], written: Mapping[str, Any]) -> dict[str, Any]:
+    """{name or group.name: plain value} of a file, by the names that arguments have now."""
+    groups = {name: group for group, names in GROUPS_OF_FORMAT_1.items() for name in names}
+    declared = every_argument(kind)
+    found: dict[str, Any] = {}
+    for name, value in written.items():
+        if name == "engine":  # a dict, or None
+            found |= {f"engine.{part}": each for part, each in (value or {"$map": []})["$map"]}
+        else:
+            moved = f"{groups[name]}.{name}" if name in groups else name
+            found[name if name in declared else moved] = value
+    return found
+
+
+def _arguments(
+    opened: Opened, kind: type[Declared], written: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the constructor is called with; a group in which nothing was changed stays None."""
+    declared = every_argument(kind)
+    changed = {
+        name: value
+        for name, value in written.items()
+        if "." not in name or name not in declared or value != to_plain(declared[name].default)
+    }
+    made = nested(kind, {name: _argument(opened, name, each, given) for name, each in changed.items()})
+    return made | {name: each for name, each in given.items() if name in kind.declared and kind.declared[name].group}
 
 
 def _device(saved: Any) -> str:
@@ -82,16 +127,18 @@ def _remember(estimator: Any, opened: Opened) -> None:
     estimator.history_ = HistoryTable(history)
 
 
-def _argument(opened: Opened, name: str, value: Any, given: Mapping[str, Any]) -> Any:
+def _argument(opened: Opened, full: str, value: Any, given: Mapping[str, Any]) -> Any:
     """An argument of the estimator: from the file, or from whoever opens it."""
-    mine = given.get(name)
-    if name in given and not isinstance(mine, Mapping):
+    name = full.rpartition(".")[2]
+    # In a group only what is the user's own can be handed in: names there need not be the only ones.
+    mine = given.get(name) if name == full or own_parts(value) else None
+    if mine is not None and not isinstance(mine, Mapping):
         return mine
 
     def missing(kind: str) -> Any:
         if name not in FOR_FITTING:
             raise errors.needs_own_part(str(opened.path), name, kind)
-        warnings.warn(errors.not_for_fitting(name, kind), stacklevel=5)
+        warnings.warn(errors.not_for_fitting(name, kind), stacklevel=6)
         return None
 
     if not isinstance(mine, Mapping):

@@ -5,23 +5,25 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from torch import nn
 
+from rpmodels.estimators.arguments import Declared
+from rpmodels.estimators.names import flat
 from rpmodels.observations import Observations, Stored
 from rpmodels.persistence import to_plain
 
 IRRELEVANT = ("n_jobs", "verbose", "callbacks", "device")
-"""Arguments that change no number of a fit."""
+"""Arguments that change no number of a fit, by themselves or in a group."""
 
 
-def fingerprint(estimator: BaseEstimator, observations: Observations) -> dict[str, Any]:
+def fingerprint(estimator: Declared, observations: Observations) -> dict[str, Any]:
     """{what: plain value}; two fits with the same fingerprint and the same seeds take the same steps."""
     about: dict[str, Any] = {"class": type(estimator).__name__, "the data": _of_data(observations)}
-    for name, value in estimator.get_params(deep=False).items():
-        if name not in IRRELEVANT:
-            about[name] = [to_plain(value), *_of_modules(value)]
-    if getattr(estimator, "warm_start", False) and hasattr(estimator, "model_"):
+    arguments = flat(estimator)
+    for name, value in arguments.items():
+        if name.rpartition(".")[2] not in IRRELEVANT:
+            about[name] = [to_plain(_in_order(value)), *_of_modules(_in_order(value))]
+    if arguments.get("training.warm_start") and hasattr(estimator, "model_"):
         about["the fit to start from"] = _of_modules(estimator.model_)
     return about
 
@@ -38,6 +40,11 @@ def _of_data(observations: Observations) -> str:
             seen = array[np.linspace(0, len(array) - 1, 1000).astype(np.int64)] if isinstance(array, Stored) else array
             digest.update(np.ascontiguousarray(seen).data)
     return digest.hexdigest()
+
+
+def _in_order(value: Any) -> Any:
+    """A dict by its keys: in which order factors were named makes no other fit."""
+    return dict(sorted(value.items(), key=lambda each: str(each[0]))) if isinstance(value, Mapping) else value
 
 
 def _of_modules(value: Any) -> list[str]:

@@ -6,25 +6,29 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
 from numpy.typing import NDArray
 
 from rpmodels import checks, errors
 from rpmodels.carriers import Sites
+from rpmodels.checks import Array, Instance, Integer, Nothing, Number, Word
 from rpmodels.estimators import kernels, layout
+from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
 from rpmodels.estimators.marginals import LatentMarginals
 from rpmodels.estimators.series import atoms_of_series, check_clock, read_series, times_ahead
 from rpmodels.families import Family
 from rpmodels.inference import summed_potentials
-from rpmodels.learning import AsGiven, LongStart, RandomStart, Start, Training
+from rpmodels.learning import AsGiven, LongStart, RandomStart, Start, TrainingSettings
 from rpmodels.mixtures import AtomPolicy
 from rpmodels.observations import Observations
 from rpmodels.priors import GaussianProcessPrior, InducingPosterior, Prior
 
-RUNG = 100
+INTERVAL = 100
 """Steps between two halvings of the starts."""
-LEAD = 0.1
+ENOUGH = 0.1
 """Nats a site that the best start must have learnt before the others are dropped: a start with long length scales
 leads before any other has begun to learn, and may be the one that memorises."""
 
@@ -36,32 +40,8 @@ class RPGPFA(ContinuousEstimator):
     an array (N, T, *event), a list of (T_n, *event), or a dict {factor: either}; one array (T, D) is a long
     recording, cut into windows. Observations in neighbouring bins must not share noise: do not smooth.
 
-    Args:
-        n_latents: K
-        n_inducing: M, or "auto": a fifth of the time points, twenty at least; all of them make the GP exact
-        inducing: "fixed" (evenly spaced), "learned", or places (M,) or (K, M)
-        kernel: "rbf", "matern12", "matern32", "matern52", "periodic", or a GPyTorch kernel in your own units of time,
-            of batch shape () or (K,)
-        mean: a GPyTorch mean function; zero by default
-        length_scale: where the kernel starts, in units of time; "auto" is one inducing spacing
-        window: length of the pieces that a long recording is cut into
-        expected_log_mixture: how ⟨log F⟩ is computed: "interior" (closed form), "interior_optimal", "interior_free",
-            "second_order", "monte_carlo", "quadrature" (K ≤ 3), or an `ExpectedLogMixture`
-        e_step: "amortised", "natural_gradient", "free", "free_inducing" (the paper's q(U)), or an `EStep`
-        atoms: "per_time" (A20), "pooled" over time, or "auto": pooled unless trials are aligned and many
-        covariance: of every factor, "diagonal" or "full"
-        precision: of every factor from its "network", or "constant"
-        targets: {factor: the latents it speaks of}; the others all
-        marginal: behind F_j: "empirical", "kernel_density", "gaussian"
-        network, tied, factors, head, scaling: as in `RPCategorical`
-        max_iter, tol, learning_rate: as in `RPCategorical`
-        batch_size: trials a step; "auto": as many as have ten thousand sites
-        n_init: starts, judged early; from the third on every other one starts with long length scales
-        warm_start, n_jobs, random_state, device, dtype, verbose: as in `RPCategorical`
-        weight_decay, dropout, input_dropout, validation_fraction, patience: as in `RPCategorical`
-        max_gradient_norm, optimiser, scheduler, callbacks, engine: as in `RPCategorical`
-        retries: how often a collapsed fit (score about 0) is tried again from other starts
-        alternate: with a free E-step, train the trials' own parameters and all others by turns of so many steps
+    From the third on, every other start begins with long length scales. By "auto", a step has as many trials as have
+    ten thousand sites, and mixtures are pooled over time unless trials are aligned and many.
 
     Attributes:
         length_scales_: of every latent, in units of time
@@ -69,63 +49,28 @@ class RPGPFA(ContinuousEstimator):
 
     """
 
-    settle = 0.1
+    low_rate = 0.1
 
-    n_inducing: int | str
-    inducing: Any
-    kernel: Any
-    mean: Any
-    length_scale: float | str
-    window: int
-    atoms: Any
-
-    def __init__(
-        self,
-        n_latents: int = 1,
-        *,
-        n_inducing: int | str = "auto",
-        inducing: Any = "fixed",
-        kernel: Any = "rbf",
-        mean: Any = None,
-        length_scale: float | str = "auto",
-        window: int = 200,
-        expected_log_mixture: Any = "interior",
-        e_step: Any = "amortised",
-        atoms: Any = "auto",
-        covariance: str = "diagonal",
-        precision: str = "network",
-        targets: Mapping[str, Sequence[int]] | None = None,
-        marginal: Any = "empirical",
-        network: Any = "auto",
-        tied: bool = False,
-        factors: Mapping[str, Any] | None = None,
-        head: str = "relative",
-        scaling: str | Mapping[str, str] = "auto",
-        max_iter: int = 400,
-        tol: float | None = None,
-        learning_rate: float = 2e-2,
-        batch_size: int | str | None = "auto",
-        n_init: int = 3,
-        warm_start: bool = False,
-        retries: int = 3,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        device: str = "auto",
-        dtype: str = "float32",
-        verbose: int = 0,
-        weight_decay: float | str = "auto",
-        dropout: float | str = "auto",
-        input_dropout: float | str = "auto",
-        validation_fraction: float = 0.0,
-        patience: int = 200,
-        max_gradient_norm: float | None = 1.0,
-        alternate: int | None = None,
-        optimiser: Any = None,
-        scheduler: Any = None,
-        callbacks: Sequence[Any] | None = None,
-        engine: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._remember(locals())
+    n_latents = 1
+    kernel: Any = argument(
+        Word(*kernels.KERNELS) | Instance(Kernel, called="a GPyTorch kernel"),
+        "of every latent; one of your own in your own units of time, of batch shape () or (K,)", default="rbf",
+    )  # fmt: skip
+    n_inducing: int | str = argument(
+        Word("auto") | Integer(1), "M; auto: a fifth of the time points, twenty at least; all make the GP exact",
+        default="auto",
+    )  # fmt: skip
+    inducing: Any = argument(
+        Word("fixed", "learned") | Array(1, 2), "evenly spaced, learned, or places (M,) or (K, M)", default="fixed"
+    )
+    mean: Any = argument(Nothing() | Instance(Mean, called="a GPyTorch mean"), "None is zero", default=None)
+    length_scale: float | str = argument(
+        Word("auto") | Number(above=0.0), "where the kernel starts, in units of time; auto: one inducing spacing",
+        default="auto",
+    )  # fmt: skip
+    window: int = argument(Integer(2), "length of the pieces that a long recording is cut into", default=200)
+    max_iter = 400
+    learning_rate = 2e-2
 
     # ---- building ---------------------------------------------------------------------------
 
@@ -153,15 +98,16 @@ class RPGPFA(ContinuousEstimator):
             checkpoint_every: seconds between two files of a run
 
         """
+        self._chosen()
         observations = self._read(X, times=times, presence=presence, weights=sample_weight, overlap=False)[0]
         return self._fit(observations, checkpoint, checkpoint_every)
 
     def _read(self, X: Any, *, overlap: bool = True, **options: Any) -> tuple[Observations, layout.Layout]:
-        return read_series(X, self.factors, checks.integer("window", self.window, 2), overlap, options)
+        return read_series(X, self.factors, self.window, overlap, options)
 
     def _new(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
         observations, form = super()._new(X, **options)
-        check_clock(observations, self._fitted().times.values[0].cpu().numpy())
+        check_clock(observations, self._fitted().times)
         return observations, form
 
     def _prior(self, family: Family, observations: Observations) -> Prior:
@@ -170,17 +116,17 @@ class RPGPFA(ContinuousEstimator):
         )
 
     def _atoms(self, observations: Observations) -> AtomPolicy:
-        return atoms_of_series(self.atoms, observations)
+        return atoms_of_series(self._chosen().inference.atoms, observations)
 
     def _starts(self) -> Sequence[Start]:
         further = [LongStart() if number % 2 else RandomStart() for number in range(self.n_init - 1)]
         return [AsGiven(), *further]
 
-    def _rung(self, training: Training) -> int:
-        return max(1, min(RUNG, training.max_iter // 4))
+    def _interval(self, training: TrainingSettings) -> int:
+        return max(1, min(INTERVAL, training.max_iter // 4))
 
-    def _lead(self, observations: Observations) -> float:
-        return LEAD * float(observations.exists.sum(1).mean())
+    def _enough(self, observations: Observations) -> float:
+        return ENOUGH * float(observations.exists.sum(1).mean())
 
     # ---- using ------------------------------------------------------------------------------
 
@@ -204,7 +150,7 @@ class RPGPFA(ContinuousEstimator):
             raise errors.bad_value("at", "finite times of shape (U,)", f"shape {new.shape}")
         model = self._fitted()
         predictions = []
-        for each in model.infer(observations):
+        for each in model.posterior(observations):
             times = torch.as_tensor(new, device=model.device).expand(each.batch.size, -1)
             there = Sites(times, torch.ones_like(times, dtype=torch.bool))
             with torch.no_grad():
@@ -222,7 +168,7 @@ class RPGPFA(ContinuousEstimator):
         observations, form = self._new(X, **options)
         model = self._fitted()
         etas = []
-        for batch, factors in model.recognised(observations):
+        for batch, factors in model.pattern.recognised(observations):
             potentials = summed_potentials(factors)
             place = torch.arange(potentials.shape[1], device=model.device)[:, None]
             known = (torch.where(place <= t, potentials, 0.0) for t in range(len(place)))
@@ -238,7 +184,7 @@ class RPGPFA(ContinuousEstimator):
         model = self._fitted()
         ahead = times_ahead(observations, checks.integer("steps", steps, 1))
         etas, begun = [], 0
-        for each in model.infer(observations):
+        for each in model.posterior(observations):
             times = torch.as_tensor(ahead[begun : begun + each.batch.size], device=model.device)
             begun += each.batch.size
             there = Sites(times, torch.ones_like(times, dtype=torch.bool))

@@ -12,39 +12,32 @@ from torch import Tensor
 
 from rpmodels import checks
 from rpmodels.carriers import Sites
+from rpmodels.checks import Array, Integer, Number, Word
 from rpmodels.estimators import choices
+from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
+from rpmodels.estimators.common import OF_STATES, WithFactors
 from rpmodels.estimators.layout import Layout, joined, padded_to
 from rpmodels.estimators.series import check_moves, read_series
 from rpmodels.estimators.streams import Stream
-from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, SplitMergeSites, Start, Training
+from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, SplitMergeSites, Start, TrainingSettings
 from rpmodels.mixtures import Pooled
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, windowed
 from rpmodels.priors import MarkovChainPosterior, MarkovChainPrior, stationary
 from rpmodels.seeding import spawn
 
-RUNG = 0.055
+INTERVAL = 0.055
 
 
-class RPHMM(RPMEstimator):
+class RPHMM(WithFactors, RPMEstimator):
     """A recognition-parametrised hidden Markov model: K states along time, exact likelihood, any observation.
 
     Data are trials, as in `RPGPFA`: an array (N, T, *event), a list of (T_n, *event), or a dict {factor: either}; one
     array (T, D) is a long recording. Time is counted in steps. Results have the form of the data.
 
-    Args:
-        n_states: K
-        transitions: "learned", a (K, K) matrix of known probabilities, or a number: Dirichlet concentration of every
-            row (variational Bayes)
-        window: trials are cut into pieces of this length for training; inference is over whole trials
-        network, tied, factors, head, scaling: as in `RPCategorical`
-        max_iter, tol, learning_rate: as in `RPCategorical`
-        batch_size: pieces a step; "auto": as many as have a thousand sites, ten at least
-        n_init: starts, judged early by free energy; the last is k-means when there are several
-        warm_start, n_jobs, random_state, device, dtype, verbose: as in `RPCategorical`
-        weight_decay, dropout, input_dropout, validation_fraction, patience: as in `RPCategorical`
-        max_gradient_norm, optimiser, scheduler, callbacks, engine: as in `RPCategorical`
+    The last start is k-means when there are several. By "auto", a step has as many pieces as have a thousand sites, ten
+    at least.
 
     Attributes:
         transitions_: A, (K, K): row i is where state i goes
@@ -55,44 +48,19 @@ class RPHMM(RPMEstimator):
 
     sites_and_trials_a_step = (1_000, 10)
 
-    n_states: int
-    transitions: Any
-    window: int
+    refused = OF_STATES
 
-    def __init__(
-        self,
-        n_states: int = 5,
-        *,
-        transitions: Any = "learned",
-        window: int = 100,
-        network: Any = "auto",
-        tied: bool = False,
-        factors: Mapping[str, Any] | None = None,
-        head: str = "relative",
-        scaling: str | Mapping[str, str] = "auto",
-        max_iter: int = 600,
-        tol: float | None = None,
-        learning_rate: float = 2e-3,
-        batch_size: int | str | None = "auto",
-        n_init: int = 4,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        device: str = "auto",
-        dtype: str = "float32",
-        verbose: int = 0,
-        weight_decay: float | str = "auto",
-        dropout: float | str = "auto",
-        input_dropout: float | str = "auto",
-        validation_fraction: float = 0.0,
-        patience: int = 200,
-        max_gradient_norm: float | None = None,
-        optimiser: Any = None,
-        scheduler: Any = None,
-        callbacks: Sequence[Any] | None = None,
-        engine: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._remember(locals())
+    n_states: int = argument(Integer(2), "K", default=5, kw_only=False)
+    transitions: Any = argument(
+        Word("learned") | Number(above=0.0) | Array(2),
+        "known probabilities (K, K), or a Dirichlet concentration of every row (variational Bayes)", default="learned",
+    )  # fmt: skip
+    window: int = argument(
+        Integer(2), "length of the pieces that trials are cut into for training; inference is over whole trials",
+        default=100,
+    )  # fmt: skip
+    max_iter = 600
+    learning_rate = 2e-3
 
     # ---- building ---------------------------------------------------------------------------
 
@@ -107,6 +75,7 @@ class RPHMM(RPMEstimator):
         checkpoint_every: float = CHECKPOINT_EVERY,
     ) -> "RPHMM":
         """Learn the states and how they follow each other; see `RPGPFA.fit` for the arguments."""
+        self._chosen()
         observations = self._read(X, presence=presence, weights=sample_weight)[0]
         check_moves(observations)
         return self._fit(observations, checkpoint, checkpoint_every)
@@ -115,10 +84,9 @@ class RPHMM(RPMEstimator):
         return read_series(X, self.factors, None, False, options)
 
     def _pieces(self, observations: Observations) -> Observations:
-        return windowed(observations, checks.integer("window", self.window, 2))
+        return windowed(observations, self.window)
 
     def _build(self, observations: Observations) -> RPM:
-        checks.integer("n_states", self.n_states, 2)
         return self._discrete(choices.markov_chain_prior(self.transitions, self.n_states), Pooled(), observations)
 
     @property
@@ -133,8 +101,8 @@ class RPHMM(RPMEstimator):
     def _move(self) -> Move | None:
         return None if self._transitions_known else SplitMergeSites()
 
-    def _rung(self, training: Training) -> int:
-        return max(1, round(RUNG * training.max_iter))
+    def _interval(self, training: TrainingSettings) -> int:
+        return max(1, round(INTERVAL * training.max_iter))
 
     # ---- using ------------------------------------------------------------------------------
 
@@ -146,7 +114,7 @@ class RPHMM(RPMEstimator):
         return self._read(X, known=self._fitted().specs, presence=presence)
 
     def _posteriors(self, observations: Observations) -> list[MarkovChainPosterior]:
-        inferred = self._fitted().infer(observations)
+        inferred = self._fitted().posterior(observations)
         return [cast(MarkovChainPosterior, each.posterior) for each in inferred]
 
     def predict(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Any:
@@ -197,10 +165,7 @@ class RPHMM(RPMEstimator):
         model = self._fitted()
         name = str(factor)
         observations, layout = self._new({name: x}, None)
-        parts = [
-            model.prior.family.mean(model.references(batch.sites)[name] + factors[name].g)
-            for batch, factors in model.recognised(observations)
-        ]
+        parts = [model.prior.family.mean(eta) for eta in model.recognise(observations, name)]
         return layout.form(joined(parts, observations.n_sites))
 
     @torch.no_grad()

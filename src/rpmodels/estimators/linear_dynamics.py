@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rpmodels import checks, errors
+from rpmodels.checks import Integer, Number
 from rpmodels.estimators import layout
+from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
 from rpmodels.estimators.marginals import LatentMarginals
@@ -18,13 +20,13 @@ from rpmodels.estimators.series import atoms_of_series, check_moves, check_steps
 from rpmodels.estimators.streams import Stream
 from rpmodels.families import Family
 from rpmodels.inference import summed_potentials
-from rpmodels.learning import AsGiven, RandomStart, Start, Training
+from rpmodels.learning import AsGiven, RandomStart, Start, TrainingSettings
 from rpmodels.mixtures import AtomPolicy
 from rpmodels.observations import Observations, windowed
 from rpmodels.priors import LatentState, LinearDynamicsPrior, Prior
 
-RUNG = 100
-LEAD = 0.1
+INTERVAL = 100
+ENOUGH = 0.1
 
 
 class RPLDS(ContinuousEstimator):
@@ -36,19 +38,6 @@ class RPLDS(ContinuousEstimator):
     Inputs u that drive the system (stimuli, commands) are given as `inputs=` to `fit`, and then to every verb: an array
     (N, T, U) or a list of (T_n, U), known at every time; u_t acts on the way from t to t + 1. They may have any scale.
 
-    Args:
-        n_latents: K; an oscillation needs two
-        memory: of one step, where learning starts: A = memory × a slight rotation
-        window: trials are cut into pieces of this length for training; inference is over whole trials
-        expected_log_mixture, e_step, precision, targets, marginal: as in `RPGPFA`
-        atoms: "pooled" over time, as the dynamics are the same at all times; "per_time", or "auto" as in `RPGPFA`
-        network, tied, factors, head, scaling: as in `RPCategorical`
-        max_iter, tol, learning_rate, batch_size, n_init, retries: as in `RPGPFA`
-        warm_start, n_jobs, random_state, device, dtype, verbose: as in `RPCategorical`
-        weight_decay, dropout, input_dropout, validation_fraction, patience: as in `RPCategorical`
-        max_gradient_norm, optimiser, scheduler, callbacks, engine: as in `RPCategorical`
-        alternate: with a free E-step, train the trials' own parameters and all others by turns of so many steps
-
     Attributes:
         A_: the dynamics, (K, K)
         B_: how inputs drive the latents, (K, U)
@@ -58,56 +47,21 @@ class RPLDS(ContinuousEstimator):
 
     """
 
-    settle = 0.1
-    covariance = "full"
-    """Dynamics mix the latents, so their posterior is never diagonal."""
+    low_rate = 0.1
+    usual: ClassVar[Mapping[str, Any]] = {"inference.atoms": "pooled", "recognition.covariance": "full"}
+    refused: ClassVar[Mapping[str, str]] = {
+        "recognition.covariance": "dynamics mix the latents, so their posterior is never diagonal"
+    }
 
-    memory: float
-    window: int
-    atoms: Any
-
-    def __init__(
-        self,
-        n_latents: int = 2,
-        *,
-        memory: float = 0.9,
-        window: int = 200,
-        expected_log_mixture: Any = "interior",
-        e_step: Any = "amortised",
-        atoms: Any = "pooled",
-        precision: str = "network",
-        targets: Mapping[str, Sequence[int]] | None = None,
-        marginal: Any = "empirical",
-        network: Any = "auto",
-        tied: bool = False,
-        factors: Mapping[str, Any] | None = None,
-        head: str = "relative",
-        scaling: str | Mapping[str, str] = "auto",
-        max_iter: int = 400,
-        tol: float | None = None,
-        learning_rate: float = 1e-2,
-        batch_size: int | str | None = "auto",
-        n_init: int = 3,
-        warm_start: bool = False,
-        retries: int = 3,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        device: str = "auto",
-        dtype: str = "float32",
-        verbose: int = 0,
-        weight_decay: float | str = "auto",
-        dropout: float | str = "auto",
-        input_dropout: float | str = "auto",
-        validation_fraction: float = 0.0,
-        patience: int = 200,
-        max_gradient_norm: float | None = 1.0,
-        alternate: int | None = None,
-        optimiser: Any = None,
-        scheduler: Any = None,
-        callbacks: Sequence[Any] | None = None,
-        engine: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._remember(locals())
+    memory: float = argument(
+        Number(above=0.0, below=1.0), "of one step, where learning starts: A = memory × a slight rotation", default=0.9
+    )
+    window: int = argument(
+        Integer(2), "length of the pieces that trials are cut into for training; inference is over whole trials",
+        default=200,
+    )  # fmt: skip
+    max_iter = 400
+    learning_rate = 1e-2
 
     # ---- building ---------------------------------------------------------------------------
 
@@ -124,40 +78,40 @@ class RPLDS(ContinuousEstimator):
         checkpoint_every: float = CHECKPOINT_EVERY,
     ) -> "RPLDS":
         """Learn the latents and how they move; `inputs` are u, see above, other arguments as in `RPGPFA.fit`."""
+        self._chosen()
         observations = self._read(X, times=times, inputs=inputs, presence=presence, weights=sample_weight)[0]
         check_moves(observations)
         return self._fit(observations, checkpoint, checkpoint_every)
 
     def _new(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
         observations, form = super()._new(X, **options)
-        check_steps(observations, self._fitted().times.values[0].cpu().numpy())
+        check_steps(observations, self._fitted().times)
         return observations, form
 
     def _read(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
         return read_series(X, self.factors, None, False, options)
 
     def _pieces(self, observations: Observations) -> Observations:
-        return windowed(observations, checks.integer("window", self.window, 2))
+        return windowed(observations, self.window)
 
     def _prior(self, family: Family, observations: Observations) -> Prior:
-        memory = checks.number("memory", self.memory, above=0.0, below=1.0)
         if observations.u is None:
-            return LinearDynamicsPrior(family, memory=memory)
-        prior = LinearDynamicsPrior(family, n_inputs=observations.u.shape[-1], memory=memory)
+            return LinearDynamicsPrior(family, memory=self.memory)
+        prior = LinearDynamicsPrior(family, n_inputs=observations.u.shape[-1], memory=self.memory)
         prior.inputs.learn(*(torch.as_tensor(np.array(each)) for each in (observations.u, observations.exists)))
         return prior
 
     def _atoms(self, observations: Observations) -> AtomPolicy:
-        return atoms_of_series(self.atoms, observations)
+        return atoms_of_series(self._chosen().inference.atoms, observations)
 
     def _starts(self) -> Sequence[Start]:
         return [AsGiven(), *[RandomStart() for _ in range(self.n_init - 1)]]
 
-    def _rung(self, training: Training) -> int:
-        return max(1, min(RUNG, training.max_iter // 4))
+    def _interval(self, training: TrainingSettings) -> int:
+        return max(1, min(INTERVAL, training.max_iter // 4))
 
-    def _lead(self, observations: Observations) -> float:
-        return LEAD * float(observations.exists.sum(1).mean())
+    def _enough(self, observations: Observations) -> float:
+        return ENOUGH * float(observations.exists.sum(1).mean())
 
     # ---- using ------------------------------------------------------------------------------
 
@@ -174,7 +128,7 @@ class RPLDS(ContinuousEstimator):
 
     @torch.no_grad()
     def _filtered(self, observations: Observations) -> list[LatentState]:
-        recognised = self._fitted().recognised(observations)
+        recognised = self._fitted().pattern.recognised(observations)
         return [self._dynamics.filter(summed_potentials(factors), batch.sites) for batch, factors in recognised]
 
     @torch.no_grad()
@@ -220,7 +174,7 @@ class RPLDS(ContinuousEstimator):
 
         def potential(x: Any) -> Tensor:
             now = self._read(x, known=self._fitted().specs)[0]
-            return summed_potentials(next(iter(self._fitted().recognised(now)))[1])[:, 0]
+            return summed_potentials(next(iter(self._fitted().pattern.recognised(now)))[1])[:, 0]
 
         def shown(state: LatentState) -> tuple[NDArray[Any], NDArray[Any]]:
             return state.mean[0].cpu().numpy(), state.covariance[0].cpu().numpy()

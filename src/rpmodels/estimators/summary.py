@@ -24,8 +24,9 @@ def fitted(estimator: Any) -> str:
     """Score with its ceiling, steps, starts, why training stopped, and what it was fitted to."""
     score = estimator.score_
     label = f", {score.label} score" if score.label else ""
+    value = f"{float(score):.4g}{score.error}"
     parts = [
-        f"fitted: {float(score):.4g} nats above independence per observation{label} (ceiling {score.ceiling:.4g})",
+        f"fitted: {value} nats above independence per observation{label} (ceiling {score.ceiling:.4g})",
         f"{estimator.n_iter_} steps",
         starts(estimator.restarts_),
         f"stopped: {estimator.stop_reason_}",

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from rpmodels import errors
@@ -17,9 +16,10 @@ def checked(estimator: Any, X: Any, *, reset: bool) -> Any:
     Rows may be missing (NaN); what else is wrong with numbers is said where factors are read.
     """
     named = isinstance(X, Mapping) and not issparse(X)  # some sparse matrices are dicts
-    if estimator.factors is None or named or _axes(X) > 2:
+    factors = getattr(estimator, "factors", None)
+    if factors is None or named or _axes(X) > 2:
         return X
-    least = {"ensure_min_samples": 2, "ensure_min_features": len(estimator.factors)} if reset else {}
+    least = {"ensure_min_samples": 2, "ensure_min_features": len(factors)} if reset else {}
     return validate_data(
         estimator, X, reset=reset, dtype=None if _has_words(X) else "numeric", ensure_all_finite=False, **least
     )
@@ -27,10 +27,11 @@ def checked(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 def columns(estimator: Any) -> Mapping[str, Any] | None:
     """`factors` with the names of columns turned into numbers."""
-    if estimator.factors is None:
+    factors = getattr(estimator, "factors", None)
+    if factors is None:
         return None
     known = list(getattr(estimator, "feature_names_in_", ()))
-    return {name: _numbers(str(name), each, known) for name, each in estimator.factors.items()}
+    return {name: _numbers(str(name), each, known) for name, each in factors.items()}
 
 
 def _numbers(factor: str, chosen: Any, known: list[str]) -> Any:
@@ -60,7 +61,7 @@ def _has_words(X: Any) -> bool:
     )
 
 
-def names_of_latents(estimator: BaseEstimator, count: int) -> Any:
+def names_of_latents(estimator: object, count: int) -> Any:
     """What the columns of a transformed table are called."""
     kind = type(estimator).__name__.lower()
     return np.array([f"{kind}{k}" for k in range(count)], dtype=object)

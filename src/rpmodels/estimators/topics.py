@@ -3,26 +3,30 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import TransformerMixin
 from torch import Tensor
 
 from rpmodels import checks, errors
+from rpmodels.checks import Array, Instance, Integer, Nothing, Number, Word
 from rpmodels.estimators import choices
+from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
+from rpmodels.estimators.common import OF_STATES
 from rpmodels.estimators.layout import joined
-from rpmodels.learning import AsGiven, Move, RandomStart, SpectralStart, SplitMergeSites, Start, Training
+from rpmodels.estimators.scikit import TransformerMixin
+from rpmodels.learning import AsGiven, Move, RandomStart, SpectralStart, SplitMergeSites, Start, TrainingSettings
 from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, cut_patches, read
+from rpmodels.observations.patches import PADDINGS
 from rpmodels.priors import DirichletPosterior, DirichletPrior
 
 FACTOR = "patch"
-RUNG = 0.1
+INTERVAL = 0.1
 """Share of max_iter between two halvings: mixtures of images are learnt more slowly than pairs."""
 DROPOUT = 0.2
 """At least (docs/results/lda.md)."""
@@ -39,28 +43,14 @@ class Representatives:
     probability: NDArray[Any]
 
 
-class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
+class RPLDA(TransformerMixin, RPMEstimator):
     """Recognition-parametrised latent Dirichlet allocation (paper, "RP-LDA"), by variational Bayes.
 
     Data are images: an array (N, H, W) or (N, H, W, channels) or a list of images of any sizes, cut into patches here;
     or, with patch_size=None, the parts themselves: an array (N, J, *event) or a list of (J_n, *event), such as
     patches of your own or words. One recognition network is shared by all parts.
 
-    Args:
-        n_topics: K
-        alpha: of the Dirichlet prior over the mixture of an observation: a number, or K of them
-        learn_alpha: "fixed", "symmetric" (one number is learned) or "per_topic"
-        patch_size: side of the square patches that images are cut into; None for parts given as such
-        stride: from one patch to the next; the patch size by default
-        padding: "drop" pixels that fill no patch, or "reflect" the image until they do
-        atoms: "pooled" over positions, or a mixture F_j "per_position"
-        network: "auto", "linear", "mlp", "cnn", "lookup", or your own nn.Module (n, *event) → (n, K)
-        head, scaling, max_iter, tol, learning_rate: as in `RPCategorical`
-        batch_size: observations a step; "auto": as many as have five hundred parts, five at least
-        n_init: starts, judged early by free energy
-        warm_start, n_jobs, random_state, device, dtype, verbose: as in `RPCategorical`
-        weight_decay, dropout, input_dropout, validation_fraction, patience: as in `RPCategorical`
-        max_gradient_norm, optimiser, scheduler, callbacks, engine: as in `RPCategorical`
+    By "auto", a step has as many observations as have five hundred parts, five at least.
 
     Attributes:
         alpha_: of the prior, (K,)
@@ -70,53 +60,31 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
 
     sites_and_trials_a_step = (500, 5)
 
-    n_topics: int
-    alpha: Any
-    learn_alpha: str
-    patch_size: int | None
-    stride: int | None
-    padding: str
-    atoms: Any
+    usual: ClassVar[Mapping[str, Any]] = {"training.max_gradient_norm": 1.0}
+    refused: ClassVar[Mapping[str, str]] = {**OF_STATES, "recognition.tied": "one network is shared by all parts"}
 
-    def __init__(
-        self,
-        n_topics: int = 10,
-        *,
-        alpha: Any = 0.1,
-        learn_alpha: str = "fixed",
-        patch_size: int | None = None,
-        stride: int | None = None,
-        padding: str = "drop",
-        atoms: Any = "pooled",
-        network: Any = "auto",
-        head: str = "relative",
-        scaling: str = "auto",
-        max_iter: int = 800,
-        tol: float | None = None,
-        learning_rate: float = 2e-3,
-        batch_size: int | str | None = "auto",
-        n_init: int = 4,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        device: str = "auto",
-        dtype: str = "float32",
-        verbose: int = 0,
-        weight_decay: float | str = "auto",
-        dropout: float | str = "auto",
-        input_dropout: float | str = "auto",
-        validation_fraction: float = 0.0,
-        patience: int = 200,
-        max_gradient_norm: float | None = 1.0,
-        optimiser: Any = None,
-        scheduler: Any = None,
-        callbacks: Sequence[Any] | None = None,
-        engine: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._remember(locals())
-
-    tied = False
-    factors = None
+    n_topics: int = argument(Integer(2), "K", default=10, kw_only=False)
+    alpha: Any = argument(
+        Number(above=0.0) | Array(1), "of the Dirichlet prior over the mixture of an observation, or K of them",
+        default=0.1,
+    )  # fmt: skip
+    learn_alpha: str = argument(Word(*ALPHAS), "whether one number is learned, or one for every topic", default="fixed")
+    patch_size: int | None = argument(
+        Nothing() | Integer(1), "side of the square patches that images are cut into; None for parts given as such",
+        default=None,
+    )  # fmt: skip
+    stride: int | None = argument(
+        Nothing() | Integer(1), "from one patch to the next; None is the patch size", default=None
+    )
+    padding: str = argument(
+        Word(*PADDINGS), "what becomes of pixels that fill no patch: dropped, or the image reflected", default="drop"
+    )
+    atoms: Any = argument(
+        Word(*ATOMS) | Instance(AtomPolicy), "of F_j: pooled over positions, or those of the same position",
+        default="pooled",
+    )  # fmt: skip
+    max_iter = 800
+    learning_rate = 2e-3
 
     # ---- building ---------------------------------------------------------------------------
 
@@ -141,9 +109,10 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
             checkpoint_every: seconds between two files of a run
 
         """
+        self._chosen()
         observations = self._read(X, presence, weights=sample_weight)
         parts = int(observations.exists.sum())
-        if checks.integer("n_topics", self.n_topics, 2) > parts:
+        if self.n_topics > parts:
             raise errors.bad_value("n_topics", f"at most the number of patches ({parts})", self.n_topics)
         return self._fit(observations, checkpoint, checkpoint_every)
 
@@ -165,8 +134,6 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
         return self._discrete(self._prior(), atoms, observations)
 
     def _prior(self) -> DirichletPrior:
-        if self.learn_alpha not in ALPHAS:
-            raise errors.bad_choice("learn_alpha", ALPHAS, self.learn_alpha)
         if self.learn_alpha == "fixed":
             return DirichletPrior.fixed(self.n_topics, self.alpha)
         return DirichletPrior.learned(self.n_topics, self.alpha, symmetric=self.learn_alpha == "symmetric")
@@ -179,8 +146,8 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
     def _move(self) -> Move | None:
         return SplitMergeSites()
 
-    def _rung(self, training: Training) -> int:
-        return max(1, round(RUNG * training.max_iter))
+    def _interval(self, training: TrainingSettings) -> int:
+        return max(1, round(INTERVAL * training.max_iter))
 
     # ---- using ------------------------------------------------------------------------------
 
@@ -189,7 +156,7 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
         return self._read(X, presence, known=self._fitted().specs)
 
     def _posteriors(self, observations: Observations) -> list[DirichletPosterior]:
-        return [cast(DirichletPosterior, each.posterior) for each in self._fitted().infer(observations)]
+        return [cast(DirichletPosterior, each.posterior) for each in self._fitted().posterior(observations)]
 
     def transform(self, X: Any, *, presence: Any = None) -> NDArray[Any]:
         """ω̄, the mixture of every observation: (N, K)."""
@@ -210,18 +177,14 @@ class RPLDA(TransformerMixin, RPMEstimator):  # type: ignore[misc]
         """f(z|x) of every part by itself, without its neighbours: (N, J, K), or a list."""
         model = self._fitted()
         observations = self.read(X)
-        parts = [
-            model.prior.family.mean(model.references(batch.sites)[FACTOR] + factors[FACTOR].g)
-            for batch, factors in model.recognised(observations)
-        ]
+        parts = [model.prior.family.mean(eta) for eta in model.recognise(observations, FACTOR)]
         return self._formed(parts, observations)
 
     def recognise_patch(self, patch: Any) -> NDArray[Any]:
         """f(z|x) of a single part: (K,)."""
         model = self._fitted()
         observations = read({FACTOR: [np.asarray(patch)[None]]}, series=True, known=model.specs)
-        batch, factors = next(iter(model.recognised(observations)))
-        eta = model.references(batch.sites)[FACTOR] + factors[FACTOR].g
+        (eta,) = model.recognise(observations, FACTOR)
         return np.asarray(model.prior.family.mean(eta)[0, 0].cpu().numpy())
 
     def representative_patches(self, X: Any, n: int = 5) -> Representatives:

@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from rpmodels import errors
 from rpmodels.estimators import RPGPFA, RPMEstimator
+from rpmodels.estimators.arguments import every_argument
 from rpmodels.evaluation.folds import Index, TrialFolds, subset, subset_of_times
 from rpmodels.free_energy import Score
 from rpmodels.learning.parallel import parallel_map
@@ -116,14 +117,15 @@ def choose(estimator: RPMEstimator, name: str, values: Sequence[Any], X: Any, **
 
     Args:
         estimator: all other arguments
-        name: of the argument, such as "n_latents" or "n_states"
+        name: of the argument, such as "n_latents" or "n_states"; in a group, "training__weight_decay"
         values: from simple to rich
         X: trials
         options: as in `cross_validate`
 
     """
-    if name not in estimator.get_params(deep=False):
-        raise errors.bad_choice("name", sorted(estimator.get_params(deep=False)), name)
+    known = {*estimator.declared, *(each.replace(".", "__") for each in every_argument(type(estimator)))}
+    if name not in known:
+        raise errors.bad_choice("name", sorted(known), name)
     if not len(values):
         raise errors.bad_value("values", "at least one", "none")
     tried = {value: cross_validate(clone(estimator).set_params(**{name: value}), X, **options) for value in values}

@@ -9,8 +9,8 @@ from torch import Tensor
 from rpmodels.estimators import RPMEstimator
 from rpmodels.estimators.base import AT_CEILING, LEARNT_NOTHING
 from rpmodels.families import FiniteSupport, Gaussian
+from rpmodels.fitted import FittedRPM, Inferred
 from rpmodels.free_energy import Score
-from rpmodels.model import RPM, Inferred
 from rpmodels.observations import Observations
 
 DEAD = 0.95
@@ -60,7 +60,7 @@ def diagnose(model: RPMEstimator, X: Any, **options: Any) -> Diagnosis:
     """
     observations = model.read(X, **options)
     rpm = model.model_
-    batches = list(rpm.infer(observations))
+    batches = list(rpm.posterior(observations))
     found = [*_of_score(model.score_, observations), *_of_scaling(rpm), *_of_mixtures(rpm)]
     for check in (_of_latents, _of_states, _of_factors):
         found += check(rpm, batches)
@@ -79,8 +79,8 @@ def _of_score(score: Score, observations: Observations) -> list[Finding]:
     return []
 
 
-def _of_scaling(rpm: RPM) -> list[Finding]:
-    shares = {name: each.scaling.clipped / max(1, each.scaling.seen) for name, each in rpm.recognisers()}
+def _of_scaling(rpm: FittedRPM) -> list[Finding]:
+    shares = {name: each.scaling.clipped / max(1, each.scaling.seen) for name, each in rpm.pattern.recognisers()}
     return [
         Finding("clipped", f"{share:.1%} of the training values of factor '{name}' were clipped: look for outliers.")
         for name, share in shares.items()
@@ -88,7 +88,7 @@ def _of_scaling(rpm: RPM) -> list[Finding]:
     ]
 
 
-def _of_latents(rpm: RPM, batches: list[Inferred]) -> list[Finding]:
+def _of_latents(rpm: FittedRPM, batches: list[Inferred]) -> list[Finding]:
     """Latents that nothing informs, and latents far outside the prior."""
     family = rpm.prior.family
     if not isinstance(family, Gaussian):
@@ -117,10 +117,10 @@ def _of_latents(rpm: RPM, batches: list[Inferred]) -> list[Finding]:
     return found
 
 
-def _moments(rpm: RPM, family: Gaussian, each: Inferred) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _moments(rpm: FittedRPM, family: Gaussian, each: Inferred) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Means and variances a posteriori and a priori, one row for every site that exists."""
     exists = each.batch.sites.exists
-    before = _mean_and_variance(family, rpm.prior.reference(each.batch.sites, rpm.atoms.shared))
+    before = _mean_and_variance(family, rpm.prior.reference(each.batch.sites, rpm.pattern.atoms.shared))
     after = _mean_and_variance(family, each.posterior.eta)
     wide = (value.expand(*exists.shape, -1) for value in before)
     rows = [value[exists] for value in (*after, *wide)]
@@ -132,7 +132,7 @@ def _mean_and_variance(family: Gaussian, eta: Tensor) -> tuple[Tensor, Tensor]:
     return family.moments(eta)[0], family.covariance(eta).diagonal(dim1=-2, dim2=-1)
 
 
-def _of_states(rpm: RPM, batches: list[Inferred]) -> list[Finding]:
+def _of_states(rpm: FittedRPM, batches: list[Inferred]) -> list[Finding]:
     family = rpm.prior.family
     if not isinstance(family, FiniteSupport):
         return []
@@ -143,14 +143,14 @@ def _of_states(rpm: RPM, batches: list[Inferred]) -> list[Finding]:
     )
 
 
-def _of_factors(rpm: RPM, batches: list[Inferred]) -> list[Finding]:
+def _of_factors(rpm: FittedRPM, batches: list[Inferred]) -> list[Finding]:
     """Factors that say nothing beyond their reference."""
     found = []
-    for name, recogniser in rpm.recognisers():
+    for name, recogniser in rpm.pattern.recognisers():
         family = recogniser.family
         said = []
         for each in batches:
-            reference = rpm.references(each.batch.sites)[name].detach()
+            reference = rpm.pattern.references(each.batch.sites)[name].detach()
             here = each.factors[name].present
             said.append(family.kl(reference + each.factors[name].g, reference).expand(here.shape)[here])
         told = torch.cat(said)
@@ -162,7 +162,7 @@ def _of_factors(rpm: RPM, batches: list[Inferred]) -> list[Finding]:
     return found
 
 
-def _of_mixtures(rpm: RPM) -> list[Finding]:
+def _of_mixtures(rpm: FittedRPM) -> list[Finding]:
     """F_j far from the prior: the model does not fit (in the model itself they are equal)."""
     distances = {name: mixture_distance(rpm, name) for name in rpm.names}
     return [
@@ -172,9 +172,9 @@ def _of_mixtures(rpm: RPM) -> list[Finding]:
     ]
 
 
-def mixture_distance(rpm: RPM, name: str) -> float:
+def mixture_distance(rpm: FittedRPM, name: str) -> float:
     """KL(F_j‖p) averaged over sites; for continuous latents that of the normal with the moments of F_j."""
-    atoms, family = rpm.fitted.atoms(name), dict(rpm.recognisers())[name].family
+    atoms, family = rpm.atoms(name), rpm.recogniser(name).family
     eta = atoms.reference[:, None] + atoms.g
     weights = torch.softmax(atoms.log_count, -1)[..., None]
     if isinstance(family, FiniteSupport):

@@ -4,12 +4,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from rpmodels import checks, errors
 from rpmodels.estimators import RPMEstimator
-from rpmodels.model import RPM
+from rpmodels.fitted import FittedRPM
 from rpmodels.observations import Observations
 from rpmodels.seeding import spawn
 
@@ -72,5 +71,5 @@ def shuffled(observations: Observations, random: np.random.Generator) -> Observa
     return replace(observations, values=values)
 
 
-def _score(model: RPM, observations: Observations) -> float:
-    return float(torch.cat([each.energy.total for each in model.infer(observations)]).double().mean())
+def _score(model: FittedRPM, observations: Observations) -> float:
+    return float(model.free_energies(observations).total.double().mean())

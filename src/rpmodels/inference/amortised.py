@@ -4,13 +4,11 @@ The exact posterior (4) is this times ∏ p/F_j, which goes to one as F_j → p 
 per-trial parameters, the gradient flows through the conditioning, and new trials cost one forward pass.
 """
 
-from collections.abc import Mapping
-
 from rpmodels import errors
-from rpmodels.carriers import Factors, Rows, Sites
 from rpmodels.inference.e_step import EStep, summed_potentials
 from rpmodels.mixtures import ExpectedLogMixture, Mixture
 from rpmodels.priors import Posterior, Prior
+from rpmodels.step import Step
 
 
 class Amortised(EStep):
@@ -21,14 +19,6 @@ class Amortised(EStep):
         if not relative:
             raise errors.absolute_factors("the amortised E-step")
 
-    def __call__(
-        self,
-        prior: Prior,
-        sites: Sites,
-        factors: Factors,
-        mixtures: Mapping[str, Mixture],
-        approximation: ExpectedLogMixture,
-        rows: Rows,
-    ) -> Posterior:
+    def __call__(self, step: Step, approximation: ExpectedLogMixture) -> Posterior:
         """The prior conditioned on Σ_j g_j."""
-        return prior.condition(summed_potentials(factors), sites)
+        return step.prior.condition(summed_potentials(step.factors), step.sites)

@@ -2,43 +2,40 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from typing import Any, Generic
 
 from jaxtyping import Float
 from torch import Tensor
+from typing_extensions import TypeVar
 
-from rpmodels.carriers import Factors, Rows, Sites
+from rpmodels.carriers import Factors, Sites
 from rpmodels.mixtures import ExpectedLogMixture, Mixture
 from rpmodels.priors import Posterior, Prior
+from rpmodels.step import Step
+
+P = TypeVar("P", bound=Prior, default=Any)
 
 
-class EStep(ABC):
-    """Chooses q for a batch."""
+class EStep(ABC, Generic[P]):
+    """Chooses q for a batch, under priors of the kind in brackets, which `check` has seen to."""
 
     @abstractmethod
     def check(self, prior: Prior, mixture: Mixture, relative: bool) -> None:
         """Refuse a prior, the form in which mixtures will come, or absolute factors, when the model is built."""
 
-    def initial_rows(
-        self, prior: Prior, sites: Sites, potentials: Callable[[], Float[Tensor, "N T D"]]
+    def initial_parameters(
+        self, prior: P, sites: Sites, potentials: Callable[[], Float[Tensor, "N T D"]]
     ) -> Mapping[str, Tensor]:
         """Per-trial parameters it wants to own, from what the untrained factors sum to; none by default."""
         return {}
 
-    def settled(self) -> "EStep":
-        """Its form for new data, which have no rows of their own."""
+    def for_new_data(self) -> "EStep":
+        """Its form for new data, which have no parameters of their own."""
         return self
 
     @abstractmethod
-    def __call__(
-        self,
-        prior: Prior,
-        sites: Sites,
-        factors: Factors,
-        mixtures: Mapping[str, Mixture],
-        approximation: ExpectedLogMixture,
-        rows: Rows,
-    ) -> Posterior:
-        """q(Z) of every observation of the batch."""
+    def __call__(self, step: Step[P], approximation: ExpectedLogMixture) -> Posterior:
+        """q(Z) of every observation of the batch; `approximation` is how ⟨log F_j⟩ is computed, for those that ask."""
 
 
 def summed_potentials(factors: Factors) -> Float[Tensor, "N T D"]:

@@ -1,19 +1,17 @@
 """The exact posterior (eq 4) for discrete latents: every ratio f_j/F_j is itself a potential."""
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
 
 from rpmodels import errors
-from rpmodels.carriers import Factors, Rows, Sites
 from rpmodels.families import FiniteSupport
 from rpmodels.inference.e_step import EStep
 from rpmodels.mixtures import ExpectedLogMixture, Mixture, TableMixture
 from rpmodels.priors import Posterior, Prior
+from rpmodels.step import Step
 
 
-class ExactEStep(EStep):
+class ExactEStep(EStep[Prior[FiniteSupport]]):
     """Potentials Σ_j log f_j(k|x_j)/F_j(k) (A14): then log W is the posterior's log-partition."""
 
     def check(self, prior: Prior, mixture: Mixture, relative: bool) -> None:
@@ -23,25 +21,16 @@ class ExactEStep(EStep):
         if not isinstance(mixture, TableMixture):
             raise errors.needs_a_table(type(mixture).__name__)
 
-    def __call__(
-        self,
-        prior: Prior,
-        sites: Sites,
-        factors: Factors,
-        mixtures: Mapping[str, Mixture],
-        approximation: ExpectedLogMixture,
-        rows: Rows,
-    ) -> Posterior:
+    def __call__(self, step: Step[Prior[FiniteSupport]], approximation: ExpectedLogMixture) -> Posterior:
         """q(Z) ∝ p(Z) ∏_jt f_j/F_j over what is present."""
-        family = prior.family
-        assert isinstance(family, FiniteSupport)
+        family = step.prior.family
         potentials: Tensor | float = 0.0
-        for name, factor in factors.items():
-            mixture = mixtures[name]
+        for name, factor in step.factors.items():
+            mixture = step.mixtures[name]
             assert isinstance(mixture, TableMixture)
             log_f = family.log_probabilities(mixture.reference + factor.g)
             log_ratio = log_f - family.log_probabilities(mixture.reference) - mixture.log_ratio()
             present = factor.present[..., None]
             potentials = potentials + torch.where(present, log_ratio, torch.zeros_like(log_ratio))
         assert isinstance(potentials, Tensor)
-        return prior.condition(family.potential(potentials), sites)
+        return step.prior.condition(family.potential(potentials), step.sites)

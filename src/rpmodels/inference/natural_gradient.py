@@ -7,26 +7,26 @@ is done stays where it is, and one without a way forward holds up no other: q do
 """
 
 import math
-from collections.abc import Mapping
-from typing import cast
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rpmodels import checks, errors
-from rpmodels.carriers import Factor, Factors, Rows, Sites
+from rpmodels.carriers import Factor, LocalParameters, Sites
 from rpmodels.families import Gaussian
 from rpmodels.free_energy import free_energy
 from rpmodels.inference.e_step import EStep, summed_potentials
 from rpmodels.mixtures import ExpectedLogMixture, Mixture
 from rpmodels.priors import Posterior, Prior
+from rpmodels.step import Step
 
 SMALLEST = 0.01
 """Where a step that did not raise the free energy is not halved again."""
 
 
-class NaturalGradient(EStep):
+class NaturalGradient(EStep[Prior[Gaussian]]):
     """A few damped steps towards the best q there is.
 
     Args:
@@ -46,23 +46,16 @@ class NaturalGradient(EStep):
         if not isinstance(prior.family, Gaussian):
             raise errors.needs_gaussian("the natural-gradient E-step", type(prior.family).__name__)
 
-    def __call__(
-        self,
-        prior: Prior,
-        sites: Sites,
-        factors: Factors,
-        mixtures: Mapping[str, Mixture],
-        approximation: ExpectedLogMixture,
-        rows: Rows,
-    ) -> Posterior:
+    def __call__(self, step: Step[Prior[Gaussian]], approximation: ExpectedLogMixture) -> Posterior:
         """The prior conditioned on λ. In training θ is reached through the amortised part of λ as well."""
-        start = summed_potentials(factors)
+        start = summed_potentials(step.factors)
         with torch.no_grad():
-            refined = self._refined(_Problem(prior, sites, factors, mixtures, approximation.settled()), start.detach())
-        return prior.condition(refined + (start - start.detach()), sites)
+            problem = _Problem(replace(step, local=LocalParameters()), approximation.for_new_data())
+            refined = self._refined(problem, start.detach())
+        return step.prior.condition(refined + (start - start.detach()), step.sites)
 
     def _refined(self, problem: "_Problem", start: Float[Tensor, "N T D"]) -> Float[Tensor, "N T D"]:
-        potentials, posterior = start, problem.posterior(start)
+        potentials, posterior = start, problem.attempted(start)
         if posterior is None:
             raise errors.no_start_for_refinement()
         reached = problem.value(posterior)
@@ -72,11 +65,11 @@ class NaturalGradient(EStep):
             share = rho[:, None, None]
             step = (1.0 - share) * potentials + share * problem.target(posterior)
             candidate = torch.where(moving[:, None, None], step, potentials)
-            there, possible = problem.posterior(candidate), moving
+            there, possible = problem.attempted(candidate), moving
             if there is None:
                 possible = moving & problem.possible(candidate)
                 candidate = torch.where(possible[:, None, None], candidate, potentials)
-                there = cast(Posterior, problem.posterior(candidate))
+                there = problem.posterior(candidate)
             value = problem.value(there)
             better = possible & (value > reached)
             done = torch.where(better, value - reached < self.tol, rho < SMALLEST)
@@ -86,32 +79,29 @@ class NaturalGradient(EStep):
             moving = moving & ~done
             if not bool(moving.any()):
                 break
-            posterior = cast(Posterior, problem.posterior(potentials))
+            posterior = problem.posterior(potentials)
         return potentials
 
 
+@dataclass(frozen=True)
 class _Problem:
     """One batch at fixed θ: the free energy as a function of the potentials."""
 
-    def __init__(
-        self,
-        prior: Prior,
-        sites: Sites,
-        factors: Factors,
-        mixtures: Mapping[str, Mixture],
-        approximation: ExpectedLogMixture,
-    ) -> None:
-        self.prior, self.sites, self.factors = prior, sites, factors
-        self.mixtures, self.approximation = mixtures, approximation
+    step: Step
+    approximation: ExpectedLogMixture
 
-    def posterior(self, potentials: Float[Tensor, "N T D"]) -> Posterior | None:
+    def posterior(self, potentials: Float[Tensor, "N T D"]) -> Posterior:
+        """q, where it is known that there is one."""
+        return self.step.prior.condition(potentials, self.step.sites)
+
+    def attempted(self, potentials: Float[Tensor, "N T D"]) -> Posterior | None:
         """q, or None where the potentials leave the prior no positive precision."""
-        return _conditioned(self.prior, potentials, self.sites)
+        return _conditioned(self.step.prior, potentials, self.step.sites)
 
     def possible(self, potentials: Float[Tensor, "N T D"]) -> Bool[Tensor, "N"]:
         """Which observations' potentials leave the prior a positive precision: each tried alone."""
         alone = [
-            _conditioned(self.prior, potentials[n : n + 1], self.sites.take(slice(n, n + 1))) is not None
+            _conditioned(self.step.prior, potentials[n : n + 1], self.step.sites.take(slice(n, n + 1))) is not None
             for n in range(len(potentials))
         ]
         return torch.tensor(alone, device=potentials.device)
@@ -120,23 +110,21 @@ class _Problem:
         """F per observation; −∞ where it is not a number."""
         ones = torch.ones_like(posterior.kl)
         try:
-            energy = free_energy(
-                self.prior, posterior, self.factors, self.mixtures, self.approximation, {}, ones, math.inf
-            )
+            energy = free_energy(self.step, posterior, self.approximation, ones, math.inf)
         except errors.NumericalError:
             return torch.full_like(ones, -math.inf)
         return torch.nan_to_num(energy.total, nan=-math.inf)
 
     def target(self, posterior: Posterior) -> Float[Tensor, "N T D"]:
         """Σ_j (g_j − ∂⟨log F_j/r⟩/∂μ_q)."""
-        slopes = {name: self._slope(posterior, factor, self.mixtures[name]) for name, factor in self.factors.items()}
-        return summed_potentials(
-            {name: Factor(each.g - slopes[name], each.present, each.targets) for name, each in self.factors.items()}
-        )
+        factors, mixtures = self.step.factors, self.step.mixtures
+        slopes = {name: self._slope(posterior, factor, mixtures[name]) for name, factor in factors.items()}
+        return summed_potentials({name: replace(each, g=each.g - slopes[name]) for name, each in factors.items()})
 
     def _slope(self, posterior: Posterior, factor: Factor, mixture: Mixture) -> Float[Tensor, "N T d"]:
         """∂⟨log F_j/r⟩/∂μ_q, through mean and spread."""
-        family = cast(Gaussian, mixture.family)
+        family = mixture.family
+        assert isinstance(family, Gaussian)
         eta = factor.targets.natural(posterior.eta)
         mean, spread = (each.detach().requires_grad_() for each in family.moments(eta))
         with torch.enable_grad():

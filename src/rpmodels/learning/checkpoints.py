@@ -19,7 +19,7 @@ import torch
 from rpmodels import checks, errors
 from rpmodels.learning.distributed import communicator
 from rpmodels.learning.loop import State
-from rpmodels.learning.train import Run
+from rpmodels.learning.run import Run
 from rpmodels.persistence import load_state, save_state, write_json
 from rpmodels.versions import __version__
 
@@ -35,7 +35,7 @@ class Checkpoints:
 
     folder: Path
     every: float
-    """Seconds between two files of a run that is under way; the end of a rung is always written."""
+    """Seconds between two files of a run that is under way; every comparison is always written."""
 
     def load(self, key: str) -> dict[str, Any] | None:
         """What was last saved under this key; None when nothing was."""

@@ -10,15 +10,18 @@ from rpmodels import errors
 from rpmodels.learning.batches import Divided
 from rpmodels.learning.checkpoints import Checkpoints, Saving
 from rpmodels.learning.distributed import communicator
+from rpmodels.learning.moves import Move
+from rpmodels.learning.objective import RPMObjective
+from rpmodels.learning.run import MakeObjective, Run
+from rpmodels.learning.settings import TrainingSettings
 from rpmodels.learning.starts import Start
-from rpmodels.learning.train import MakeObjective, Run, Training
 from rpmodels.learning.trainable import Model
 from rpmodels.observations import Observations
 
 
 @dataclass
 class Attempt:
-    """What became of one start: its kind, seed, and free energy at every rung it reached."""
+    """What became of one start: its kind, seed, and free energy whenever starts were compared."""
 
     kind: str
     seed: int
@@ -35,19 +38,19 @@ class Attempt:
 
 @dataclass(eq=False)
 class Contender(Generic[Model]):
-    """A start, its run, and the rungs that a checkpoint says it has climbed already."""
+    """A start, its run, and the comparisons that a checkpoint says it has behind it already."""
 
     start: Start
     attempt: Attempt
     run: Run[Model]
     checkpoints: Checkpoints | None = None
-    climbed: int = 0
-    """The last rung. The run itself may be further when it came from a checkpoint."""
+    reached: int = 0
+    """The step of the last comparison. The run itself may be further when it came from a checkpoint."""
     recorded: list[float] = field(default_factory=list)
 
     @property
     def free_energy(self) -> float:
-        """At the last rung."""
+        """At the last comparison."""
         return self.attempt.free_energies[-1]
 
     def restore(self, saved: Mapping[str, Any]) -> None:
@@ -56,9 +59,9 @@ class Contender(Generic[Model]):
         self.recorded = list(saved["free_energies"])
         self.attempt.failure = saved["failure"]
 
-    def climb(self, observations: Observations, until: int) -> "Contender[Model]":
+    def train_to(self, observations: Observations, until: int) -> "Contender[Model]":
         """Train to this step and write down the free energy there, or look it up."""
-        self.climbed = until
+        self.reached = until
         if self.recorded:
             self.attempt.free_energies.append(self.recorded.pop(0))
             return self
@@ -88,25 +91,49 @@ class Contender(Generic[Model]):
         return {name: about[name] for name in ("free_energies", "failure")}
 
 
+@dataclass(frozen=True)
+class Plan(Generic[Model]):
+    """What a fit is going to try, decided before any work.
+
+    Args:
+        model: a prepared pattern that every start copies
+        training: how each of them is trained
+        starts: where they begin
+        interval: steps between two comparisons
+        enough: free energy that the best start must have before any is dropped; until then there is nothing that they
+            could be judged by
+        move: a way out of poor optima, tried on the best
+        objective: what is maximised
+
+    """
+
+    model: Model
+    training: TrainingSettings
+    starts: Sequence[Start]
+    interval: int
+    enough: float = -math.inf
+    move: Move | None = None
+    objective: MakeObjective = RPMObjective
+
+
 def enter(
     task: tuple[Start, Attempt],
-    model: Model,
-    make_objective: MakeObjective,
+    plan: Plan[Model],
     data: Divided,
-    training: Training,
-    rungs: Sequence[int],
+    comparisons: Sequence[int],
     checkpoints: Checkpoints | None = None,
 ) -> Contender[Model]:
-    """Begin, or go on where a checkpoint was, and climb these rungs: one journey to another process."""
+    """Begin, or go on where a checkpoint was, and train to these steps: one journey to another process."""
     start, attempt = task
-    own = copy.deepcopy(model)
+    own = copy.deepcopy(plan.model)
     saved = None if checkpoints is None else checkpoints.load(attempt.key)
     if saved is None:
         start(own, data.training, attempt.seed)
         communicator().same(own.state_dict())
-    contender = Contender(start, attempt, Run.start(own, data, training, attempt.seed, make_objective), checkpoints)
+    run = Run.start(own, data, plan.training, attempt.seed, plan.objective)
+    contender = Contender(start, attempt, run, checkpoints)
     if saved is not None:
         contender.restore(saved)
-    for until in rungs:
-        contender = contender.climb(data.training, until)
+    for until in comparisons:
+        contender = contender.train_to(data.training, until)
     return contender

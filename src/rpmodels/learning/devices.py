@@ -11,8 +11,8 @@ def device_of(name: str | torch.device) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as failure:
+        float(torch.zeros(1, device=device))  # "meta" holds no numbers
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError, ValueError) as failure:
         raise errors.bad_value(
             "device", "'auto', 'cpu', or a device of this machine", f"{name!r} ({failure})"
         ) from failure

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from rpmodels.learning.loop import GOAL, Objective, State
-from rpmodels.learning.trainable import Trainable
 from rpmodels.observations import Observations
 
 
@@ -19,9 +18,8 @@ class HeldOut:
     """
 
     def __init__(
-        self, model: Trainable, objective: Objective, training: Observations, validation: Observations, patience: int
+        self, objective: Objective[Any], training: Observations, validation: Observations, patience: int
     ) -> None:
-        self._model = model
         self._objective = objective
         count = min(len(training), len(validation))
         self._pair = tuple(part.subset(np.arange(count) * (len(part) // count)) for part in (training, validation))
@@ -29,7 +27,7 @@ class HeldOut:
         self._patience = patience
         self._best = -np.inf
         self._best_step = 0
-        self._weights: dict[str, Any] = copy.deepcopy(model.state_dict())
+        self._weights: dict[str, Any] = copy.deepcopy(objective.state_dict())
         self.curve: list[dict[str, float]] = []
 
     def __call__(self, state: State) -> None:
@@ -54,18 +52,19 @@ class HeldOut:
         self.curve.append({"step": step, "training": training, "validation": validation})
         if validation > self._best:
             self._best, self._best_step = validation, step
-            self._weights = copy.deepcopy(self._model.state_dict())
+            self._weights = copy.deepcopy(self._objective.state_dict())
 
     @torch.no_grad()
     def _score(self, part: Observations) -> float:
-        self._model.eval()
-        batch = part.batch(np.arange(len(part)), self._model.dtype, self._model.device)
-        score = float(self._objective(batch)[GOAL])
-        self._model.train()
+        objective = self._objective
+        objective.eval()
+        batch = part.batch(np.arange(len(part)), objective.model.dtype, objective.model.device)
+        score = float(objective(batch)[GOAL])
+        objective.train()
         return score
 
     def finish(self, step: int) -> None:
         """One last look, then the weights of the best held-out score."""
         if not self.curve or self.curve[-1]["step"] != step:
             self._look(step)
-        self._model.load_state_dict(self._weights)
+        self._objective.load_state_dict(self._weights)

@@ -4,41 +4,63 @@
 an RPM is. Stopping, rescue, progress, history and callbacks are consumers of `State`.
 """
 
+import copy
 import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from rpmodels.carriers import Batch
 from rpmodels.communicator import ALONE, Communicator
+from rpmodels.learning.trainable import Model
+from rpmodels.observations import Observations
 from rpmodels.seeding import seeded
+
+Own = TypeVar("Own", bound="Objective[Any]")
 
 GOAL = "free_energy"
 """The term that is maximised."""
 
 
-class Objective(ABC):
-    """What is trained."""
+class Objective(nn.Module, ABC, Generic[Model]):
+    """What is trained: a model, and whatever its steps need beside it. Its parameters are those that learn."""
 
-    communicator: Communicator = ALONE
+    model: Model
+    group: Communicator = ALONE
     """Whom it shares its batches with. Then its terms are this process's part of their sums."""
     shares: bool = False
     """Whether it can: one that cannot is given whole batches, the same in all processes."""
+    beside: int = 0
+    """Further observations that every batch must bring along."""
 
     @abstractmethod
-    def __call__(self, batch: Batch) -> Mapping[str, Tensor]:
+    def forward(self, batch: Batch) -> Mapping[str, Tensor]:
         """Named scalar terms of a batch, `free_energy` among them."""
 
     @abstractmethod
     def after_step(self) -> None:
         """The closed-form part of the M-step, after the gradient step."""
+
+    @abstractmethod
+    def fitted(self, observations: Observations) -> Any:
+        """What the training was for, from all the data, after the last step."""
+
+    def local_parameters(self) -> list[nn.Parameter]:
+        """Parameters that belong to single observations."""
+        return []
+
+    def alone(self: Own) -> Own:
+        """The same, with the same parameters, as one process by itself computes it."""
+        single = copy.copy(self)
+        single.group = ALONE
+        return single
 
 
 @dataclass
@@ -59,7 +81,7 @@ Consumer = Callable[[State], None]
 
 
 def steps(
-    objective: Objective,
+    objective: Objective[Any],
     batches: Iterable[tuple[Batch, int]],
     optimiser: Optimizer,
     scheduler: LRScheduler | None = None,
@@ -68,7 +90,7 @@ def steps(
 ) -> Iterator[State]:
     """Gradient steps for as long as the caller asks, one per (batch, seed)."""
     parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
-    others = objective.communicator
+    others = objective.group
     limit = float("inf") if max_gradient_norm is None else max_gradient_norm
     # Optimisers that search along a line (LBFGS) must evaluate the objective themselves.
     searches = inspect.signature(type(optimiser).step).parameters["closure"].default is inspect.Parameter.empty
@@ -78,7 +100,7 @@ def steps(
             optimiser.zero_grad(set_to_none=True)
             with seeded(seed + others.rank):  # dropout of its own in every process
                 terms = objective(batch)
-                (-terms[GOAL]).backward()  # type: ignore[no-untyped-call]
+                (-terms[GOAL]).backward()
             summed = others.sum_gradients(parameters, torch.stack([each.detach() for each in terms.values()]))
             return dict(zip(terms, summed, strict=True)), torch.nn.utils.clip_grad_norm_(parameters, limit)
 

@@ -5,12 +5,12 @@ import warnings
 from typing import Any
 
 import torch
+from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from rpmodels import errors
 from rpmodels.learning.loop import State
-from rpmodels.learning.trainable import Trainable
 
 EVERY = 25
 LIMIT = 5
@@ -20,7 +20,7 @@ class Rescue:
     """Keeps a copy of the last good state; a non-finite step brings it back and halves the learning rate."""
 
     def __init__(
-        self, module: Trainable, optimiser: Optimizer, scheduler: LRScheduler | None, step: int = 0, rescues: int = 0
+        self, module: nn.Module, optimiser: Optimizer, scheduler: LRScheduler | None, step: int = 0, rescues: int = 0
     ) -> None:
         self._module = module
         self._optimiser = optimiser

@@ -6,8 +6,6 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import torch
 from torch import nn
 
-from rpmodels.observations import Observations
-
 
 @runtime_checkable
 class Trainable(Protocol):
@@ -18,19 +16,12 @@ class Trainable(Protocol):
         """Networks whose weights decay, and which a random start draws anew."""
 
     @property
-    def rows(self) -> nn.Module:
-        """Parameters that belong to single observations."""
-
-    @property
     def dtype(self) -> torch.dtype:
         """Of the parameters."""
 
     @property
     def device(self) -> torch.device:
         """Where they are."""
-
-    def collect(self, observations: Observations) -> None:
-        """What is computed once from all the data, after the last step."""
 
     def train(self, mode: bool = True) -> Any:
         """As `nn.Module`."""

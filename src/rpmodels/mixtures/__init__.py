@@ -3,14 +3,21 @@
 from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind, OfAtoms
 from rpmodels.mixtures.atoms import AtomPolicy, PerSite, Pooled
 from rpmodels.mixtures.exact import Exact
+from rpmodels.mixtures.extra_atoms import (
+    AtomBank,
+    ExtraAtoms,
+    FreshAtoms,
+    NoExtraAtoms,
+    RememberedAtoms,
+    joined_atoms,
+)
+from rpmodels.mixtures.gathering import of_all_processes
 from rpmodels.mixtures.interior_bound import FreeInteriorBound, InteriorBound, OptimalInteriorBound
-from rpmodels.mixtures.lending import AtomBank, FreshAtoms, Lender, OwnAtoms, RememberedAtoms, joined_atoms
 from rpmodels.mixtures.marginals import Empirical, GaussianMarginal, KernelDensity, Marginal, as_it_is
 from rpmodels.mixtures.mixture import AtomMixture, Mixture, TableMixture
 from rpmodels.mixtures.monte_carlo import MonteCarlo
 from rpmodels.mixtures.quadrature import GaussHermite, SharedGrid, quadrature
 from rpmodels.mixtures.second_order import SecondOrder
-from rpmodels.mixtures.together import together
 
 __all__ = [
     "AtomBank",
@@ -19,6 +26,7 @@ __all__ = [
     "Empirical",
     "Exact",
     "ExpectedLogMixture",
+    "ExtraAtoms",
     "FreeInteriorBound",
     "FreshAtoms",
     "GaussHermite",
@@ -26,13 +34,12 @@ __all__ = [
     "InteriorBound",
     "KernelDensity",
     "Kind",
-    "Lender",
     "Marginal",
     "Mixture",
     "MonteCarlo",
+    "NoExtraAtoms",
     "OfAtoms",
     "OptimalInteriorBound",
-    "OwnAtoms",
     "PerSite",
     "Pooled",
     "RememberedAtoms",
@@ -41,6 +48,6 @@ __all__ = [
     "TableMixture",
     "as_it_is",
     "joined_atoms",
+    "of_all_processes",
     "quadrature",
-    "together",
 ]

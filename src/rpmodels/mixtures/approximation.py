@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from typing_extensions import TypeVar
 
-from rpmodels.carriers import Rows
+from rpmodels.carriers import NamedTensors
 from rpmodels.families import Family
 from rpmodels.families.family import F
 from rpmodels.mixtures.mixture import AtomMixture, Mixture
@@ -34,6 +34,11 @@ class ExpectedLogMixture(ABC, Generic[M]):
     def kind(self) -> Kind:
         """Exact, an upper bound (so the free energy stays a lower bound), or neither."""
 
+    @property
+    def numbers_per_pair(self) -> int:
+        """How much work a pair of a site and an atom is, in evaluations of one number."""
+        return 1
+
     @abstractmethod
     def check(self, family: Family) -> None:
         """Refuse a family that lacks what is needed, when the model is built."""
@@ -42,18 +47,18 @@ class ExpectedLogMixture(ABC, Generic[M]):
     def summarise(self, atoms: AtomMixture[Any]) -> M:
         """The form of F_j that this approximation reads: the atoms themselves, or something smaller."""
 
-    def initial_rows(
+    def initial_parameters(
         self, family: Family, eta_q: Callable[[], Float[Tensor, "N T D"]]
     ) -> Mapping[str, Float[Tensor, "N T R"]]:
         """Per-trial parameters of one factor that it wants to own, from where q starts; none by default."""
         return {}
 
-    def settled(self) -> "ExpectedLogMixture":
-        """Its form outside of training: no rows, no fresh noise, so that the same data give the same number."""
+    def for_new_data(self) -> "ExpectedLogMixture":
+        """Its form outside of training: nothing local, no fresh noise, so that the same data give the same number."""
         return self
 
     @abstractmethod
-    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: M, rows: Rows) -> Float[Tensor, "N T"]:
+    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: M, local: NamedTensors) -> Float[Tensor, "N T"]:
         """⟨log F_j/r⟩ under the site marginals with natural parameters eta_q."""
 
 

@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rpmodels import errors
-from rpmodels.carriers import Rows
+from rpmodels.carriers import NamedTensors
 from rpmodels.families import Family, FiniteSupport
 from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind
 from rpmodels.mixtures.mixture import AtomMixture, TableMixture, tabulate
@@ -27,7 +27,9 @@ class Exact(ExpectedLogMixture[TableMixture]):
         """A table of K numbers."""
         return tabulate(atoms)
 
-    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: TableMixture, rows: Rows) -> Float[Tensor, "N T"]:
+    def __call__(
+        self, eta_q: Float[Tensor, "N T D"], mixture: TableMixture, local: NamedTensors
+    ) -> Float[Tensor, "N T"]:
         """Σ_k q(k) log F_j(k)/r(k)."""
         probabilities = mixture.family.log_probabilities(eta_q).exp()
         return (probabilities * mixture.log_ratio()).sum(-1)

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rpmodels import errors, linalg
-from rpmodels.carriers import Rows
+from rpmodels.carriers import NamedTensors
 from rpmodels.families import Family, HasDomain, HasStatisticCovariance
 from rpmodels.families.family import F
 from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind, OfAtoms
@@ -35,12 +35,16 @@ class _InteriorBound(OfAtoms[F]):
         return Kind.UPPER_BOUND
 
     @abstractmethod
-    def auxiliary(self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[F], rows: Rows) -> Float[Tensor, "N T D"]:
+    def auxiliary(
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[F], local: NamedTensors
+    ) -> Float[Tensor, "N T D"]:
         """a = η₀ − η̃ at every site."""
 
-    def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[F], rows: Rows) -> Float[Tensor, "N T"]:
+    def __call__(
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[F], local: NamedTensors
+    ) -> Float[Tensor, "N T"]:
         """The bound at the chosen a."""
-        a = self.auxiliary(eta_q, mixture, rows)
+        a = self.auxiliary(eta_q, mixture, local)
         family = mixture.family
         value = mixture.log_mean_normaliser(a) - family.log_normaliser(eta_q)
         if a is not eta_q:
@@ -54,7 +58,9 @@ class InteriorBound(_InteriorBound[Family]):
     def check(self, family: Family) -> None:
         """Any family: Φ and μ are all it reads."""
 
-    def auxiliary(self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, rows: Rows) -> Float[Tensor, "N T D"]:
+    def auxiliary(
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture, local: NamedTensors
+    ) -> Float[Tensor, "N T D"]:
         """a = η_q."""
         return eta_q
 
@@ -63,10 +69,10 @@ class _ChosenAuxiliary(_InteriorBound[HasDomain]):
     """The bound at an a of its own, which atoms of no weight shall not constrain."""
 
     def __call__(
-        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[HasDomain], rows: Rows
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[HasDomain], local: NamedTensors
     ) -> Float[Tensor, "N T"]:
         """The bound over atoms that count."""
-        return super().__call__(eta_q, mixture.filled(), rows)
+        return super().__call__(eta_q, mixture.filled(), local)
 
 
 class OptimalInteriorBound(_ChosenAuxiliary):
@@ -88,7 +94,7 @@ class OptimalInteriorBound(_ChosenAuxiliary):
 
     @torch.no_grad()
     def auxiliary(
-        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[HasDomain], rows: Rows
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[HasDomain], local: NamedTensors
     ) -> Float[Tensor, "N T D"]:
         """a by Newton from a = η_q; constant for the gradient."""
         fixed = mixture.detached()
@@ -120,22 +126,22 @@ class FreeInteriorBound(_ChosenAuxiliary):
             what = "the free interior bound, which is the optimal one on new data,"
             raise errors.needs_statistic_covariance(what, type(family).__name__)
 
-    def initial_rows(
+    def initial_parameters(
         self, family: Family, eta_q: Callable[[], Float[Tensor, "N T D"]]
     ) -> Mapping[str, Float[Tensor, "N T R"]]:
         """Raw numbers of a."""
         assert isinstance(family, HasDomain)
         return {"auxiliary": family.to_raw(eta_q())}
 
-    def settled(self) -> ExpectedLogMixture:
-        """New data have no rows; the optimum is what their rows would be trained to."""
+    def for_new_data(self) -> ExpectedLogMixture:
+        """New data have no parameters of their own; the optimum is what these would be trained to."""
         return OptimalInteriorBound()
 
     def auxiliary(
-        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[HasDomain], rows: Rows
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[HasDomain], local: NamedTensors
     ) -> Float[Tensor, "N T D"]:
-        """a from the rows."""
-        return mixture.family.to_valid(rows["auxiliary"][:, : eta_q.shape[1]])
+        """a from the parameters."""
+        return mixture.family.to_valid(local["auxiliary"][:, : eta_q.shape[1]])
 
 
 def _objective(

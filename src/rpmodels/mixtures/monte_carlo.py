@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rpmodels import checks, errors
-from rpmodels.carriers import Rows
+from rpmodels.carriers import NamedTensors
 from rpmodels.families import Family, Reparametrised
 from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind, OfAtoms
 from rpmodels.mixtures.mixture import AtomMixture
@@ -32,17 +32,22 @@ class MonteCarlo(OfAtoms[Reparametrised]):
         """An estimate."""
         return Kind.ESTIMATE
 
+    @property
+    def numbers_per_pair(self) -> int:
+        """One for every draw."""
+        return self.samples
+
     def check(self, family: Family) -> None:
         """Needs differentiable draws."""
         if not isinstance(family, Reparametrised):
             raise errors.needs_reparametrisation("Monte Carlo", type(family).__name__)
 
-    def settled(self) -> ExpectedLogMixture:
+    def for_new_data(self) -> ExpectedLogMixture:
         """The same number of samples, with fixed noise."""
         return MonteCarlo(self.samples, fresh=False, seed=self.seed)
 
     def __call__(
-        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[Reparametrised], rows: Rows
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[Reparametrised], local: NamedTensors
     ) -> Float[Tensor, "N T"]:
         """The mean of log F/r over the draws."""
         return self.draws(eta_q, mixture).mean(-1)

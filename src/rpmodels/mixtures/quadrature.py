@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rpmodels import checks, errors
-from rpmodels.carriers import Rows
+from rpmodels.carriers import NamedTensors
 from rpmodels.families import Family, Gaussian, Reparametrised
 from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind, OfAtoms
 from rpmodels.mixtures.mixture import AtomMixture
@@ -41,6 +41,11 @@ class GaussHermite(OfAtoms[Reparametrised]):
         """As good as exact with enough nodes."""
         return Kind.EXACT
 
+    @property
+    def numbers_per_pair(self) -> int:
+        """One for every node of two latents; what three have beyond is not worth a second property."""
+        return self.nodes**2
+
     def check(self, family: Family) -> None:
         """It integrates over the noise behind a draw: at most three numbers, one for every latent of a Gaussian."""
         if not isinstance(family, Reparametrised):
@@ -50,7 +55,7 @@ class GaussHermite(OfAtoms[Reparametrised]):
             raise errors.too_many_dimensions("Gauss–Hermite quadrature", self.largest, of, family.noise_size())
 
     def __call__(
-        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[Reparametrised], rows: Rows
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[Reparametrised], local: NamedTensors
     ) -> Float[Tensor, "N T"]:
         """Σ_q weight_q log F/r(z_q)."""
         family = mixture.family
@@ -78,7 +83,7 @@ class SharedGrid(OfAtoms[Gaussian]):
             raise errors.too_many_dimensions("The shared grid", 1, "latent dimension(s) per factor", family.latents)
 
     def __call__(
-        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[Gaussian], rows: Rows
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[Gaussian], local: NamedTensors
     ) -> Float[Tensor, "N T"]:
         """Σ_g q(z_g) log F/r(z_g) / Σ_g q(z_g)."""
         family = mixture.family

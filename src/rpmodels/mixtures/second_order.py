@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rpmodels import errors
-from rpmodels.carriers import Rows
+from rpmodels.carriers import NamedTensors
 from rpmodels.families import Family, HasStatisticCovariance
 from rpmodels.mixtures.approximation import Kind, OfAtoms
 from rpmodels.mixtures.mixture import AtomMixture
@@ -30,7 +30,7 @@ class SecondOrder(OfAtoms[HasStatisticCovariance]):
             raise errors.needs_statistic_covariance("the second-order approximation", type(family).__name__)
 
     def __call__(
-        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[HasStatisticCovariance], rows: Rows
+        self, eta_q: Float[Tensor, "N T D"], mixture: AtomMixture[HasStatisticCovariance], local: NamedTensors
     ) -> Float[Tensor, "N T"]:
         """(6) with r in place of the constants."""
         family = mixture.family

@@ -2,14 +2,17 @@
 
 from rpmodels.persistence.model_files import Opened, open_file, save_file
 from rpmodels.persistence.plain import from_plain, to_plain
+from rpmodels.persistence.recipes import handed_in, own_parts
 from rpmodels.persistence.states import load_state, save_state
 from rpmodels.writing import write_atomically, write_json, write_text
 
 __all__ = [
     "Opened",
     "from_plain",
+    "handed_in",
     "load_state",
     "open_file",
+    "own_parts",
     "save_file",
     "save_state",
     "to_plain",

@@ -12,20 +12,19 @@ import torch
 from torch import Tensor, nn
 
 from rpmodels import errors
-from rpmodels.carriers import Times
-from rpmodels.fitted import FittedMixtures
+from rpmodels.fitted import FittedRPM
 from rpmodels.mixtures import AtomMixture
 from rpmodels.model import RPM
 from rpmodels.observations import FactorSpec
 from rpmodels.persistence import plain, recipes
 from rpmodels.persistence.sealed import open_sealed, write_sealed
 
-FORMAT = 1
+FORMAT = 2
 """Raised when older readers could no longer understand a file."""
 MODEL = "model."
 """Before the names of the model's own tensors."""
-ROWS = "rows."
-"""Parameters of single training trials stay out of model files: new data have none."""
+FORMAT_1 = {"fitted._atoms.": "_atoms.", "times.": "_times.", "": "pattern."}
+"""How names of tensors began in files of format 1, and how they do now."""
 
 Missing = Callable[[str, str], Any]
 """(argument, class) of a part that is the user's own → the part."""
@@ -41,11 +40,11 @@ class Opened:
     recipe: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
 
-    def model(self, missing: Missing) -> RPM:
+    def model(self, missing: Missing) -> FittedRPM:
         """The fitted model on the CPU, in the precision it was saved in."""
         own = {n.removeprefix(MODEL): each for n, each in self.tensors.items() if n.startswith(MODEL)}
         model = _built(self.recipe, own, missing)
-        expected = _tensors(model)
+        expected = model.state_dict()
         differing = sorted(
             name
             for name in expected.keys() | own.keys()
@@ -57,9 +56,9 @@ class Opened:
         return model
 
 
-def save_file(path: str | Path, model: RPM, about: Mapping[str, Any], extra: Mapping[str, Tensor]) -> None:
+def save_file(path: str | Path, model: FittedRPM, about: Mapping[str, Any], extra: Mapping[str, Tensor]) -> None:
     """Write a fitted model, what there is to say about it (plain values), and tensors of the caller's own."""
-    tensors = {MODEL + name: each for name, each in _tensors(model).items()} | dict(extra)
+    tensors = {MODEL + name: each for name, each in model.state_dict().items()} | dict(extra)
     write_sealed(path, FORMAT, {"about": about, "recipe": _recipe(model)}, tensors)
 
 
@@ -68,14 +67,22 @@ def open_file(path: str | Path) -> Opened:
     content, tensors = open_sealed(path, FORMAT)
     if "recipe" not in content:
         raise errors.not_a_model_file(str(path), "it holds a checkpoint")
+    if content["format"] == 1:
+        tensors = {_renamed(name): each for name, each in tensors.items()}
     return Opened(Path(path), content["about"], content["recipe"], tensors)
 
 
-def _tensors(model: RPM) -> dict[str, Tensor]:
-    return {name: each for name, each in model.state_dict().items() if not name.startswith(ROWS)}
+def _renamed(name: str) -> str:
+    """A tensor of format 1 as it is called now."""
+    if not name.startswith(MODEL):
+        return name
+    inside = name.removeprefix(MODEL)
+    old, new = next((old, new) for old, new in FORMAT_1.items() if inside.startswith(old))
+    return MODEL + new + inside.removeprefix(old)
 
 
-def _recipe(model: RPM) -> dict[str, Any]:
+def _recipe(fitted: FittedRPM) -> dict[str, Any]:
+    model = fitted.pattern
     networks: list[nn.Module] = []
     factors = []
     for name, recogniser in model.recognisers():
@@ -93,14 +100,14 @@ def _recipe(model: RPM) -> dict[str, Any]:
     return {
         **parts, "head": recipes.describe(first.head), "input_dropout": first.input_dropout.p,
         "networks": [recipes.describe(each) for each in networks], "factors": factors,
-        "dtype": str(model.dtype).removeprefix("torch."), "n_observations": model.fitted.n_observations,
+        "dtype": str(model.dtype).removeprefix("torch."), "n_observations": fitted.n_observations,
     }  # fmt: skip
 
 
 PARTS = ("prior", "e_step", "expected_log_mixture", "atoms", "marginal")
 
 
-def _built(recipe: Mapping[str, Any], tensors: Mapping[str, Tensor], missing: Missing) -> RPM:
+def _built(recipe: Mapping[str, Any], tensors: Mapping[str, Tensor], missing: Missing) -> FittedRPM:
     """The model that a recipe describes, with buffers of the size that the tensors have."""
     factors = recipe["factors"]
     networks = [
@@ -120,13 +127,9 @@ def _built(recipe: Mapping[str, Any], tensors: Mapping[str, Tensor], missing: Mi
         model.specs[name] = FactorSpec(tuple(factor["event_shape"]), _plain(factor["vocabulary"]))
         recogniser.scaling = recipes.make(factor["scaling"], missing, "scaling")
         recogniser.scaling.clipped, recogniser.scaling.seen = factor["clipped"], factor["seen"]
-        reference, g, log_count = (
-            tensors[f"fitted._atoms.{number}.{each}"] for each in ("reference", "g", "log_count")
-        )
+        reference, g, log_count = (tensors[f"_atoms.{number}.{each}"] for each in ("reference", "g", "log_count"))
         atoms[name] = AtomMixture(recogniser.family, reference, model.atoms.shared, g, log_count)
-    model.fitted = FittedMixtures(atoms, recipe["n_observations"])
-    model.times = Times(tensors["times.values"])
-    return model.eval()
+    return FittedRPM(model, atoms, tensors["_times.values"], recipe["n_observations"])
 
 
 def _network(missing: Missing, names: list[str]) -> Missing:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
 from rpmodels import errors
 from rpmodels.persistence import recipes
@@ -37,6 +38,8 @@ def _tagged(value: Any) -> Any:
         return {"$tuple": [to_plain(each) for each in value]}
     if isinstance(value, slice):
         return {"$slice": [to_plain(each) for each in (value.start, value.stop, value.step)]}
+    if isinstance(value, torch.dtype | torch.device):  # their names stand for them wherever they can be given
+        return str(value).removeprefix("torch.")
     if isinstance(value, Mapping):
         return {"$map": [[to_plain(key), to_plain(each)] for key, each in value.items()]}
     recipe = recipes.describe(value)

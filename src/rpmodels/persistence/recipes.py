@@ -7,7 +7,7 @@ named, its tensors are kept, and whoever opens the file must hand it in.
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +20,9 @@ from rpmodels.observations import scaling
 from rpmodels.priors import simplex
 
 Recipe = dict[str, Any]
+
+NETWORKS = "networks"
+"""Where a model's recipe has its networks, whose parts are asked for by their factors."""
 
 ROOMS = (families, inference, mixtures, priors, recognition, scaling, simplex)
 """Whose final classes can be built from a file: to add a part is to export it."""
@@ -69,6 +72,32 @@ def _parameters(kind: type) -> list[str]:
 def is_custom(recipe: Any) -> bool:
     """Whether this is the user's own part, which a file only names."""
     return isinstance(recipe, Mapping) and "custom" in recipe
+
+
+def own_parts(content: Any, argument: str = "") -> set[str]:
+    """By which arguments the user's own parts are asked for, in a recipe or in plain values."""
+    if isinstance(content, list):
+        return {name for each in content for name in own_parts(each, argument)}
+    if not isinstance(content, Mapping):
+        return set()
+    if "custom" in content or "$custom" in content:
+        return {argument}
+    found = {name for key, each in content.items() if key != NETWORKS for name in own_parts(each, key)}
+    return found | ({"network"} if own_parts(content.get(NETWORKS)) else set())
+
+
+def handed_in(content: Any, given: Container[str]) -> Any:
+    """A recipe in which parts that hold parts of the user's own are asked for as a whole, where they are given so."""
+    if isinstance(content, list):
+        return [handed_in(each, given) for each in content]
+    if not isinstance(content, Mapping) or is_custom(content):
+        return content
+    return {
+        key: {"custom": str(each.get("is", key))}
+        if key in given and isinstance(each, Mapping) and own_parts(each, key)
+        else handed_in(each, given)
+        for key, each in content.items()
+    }
 
 
 def make(recipe: Recipe, missing: Callable[[str, str], Any], argument: str) -> Any:

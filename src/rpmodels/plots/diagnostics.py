@@ -41,7 +41,7 @@ def mixture_against_prior(
         axes.plot(grid, prior.density(grid), lw=1.4, color="C1", ls="--", label="prior")
         axes.set(xlabel=f"latent {latent}", ylabel="density", ylim=(0, None))
     if site is not None:
-        axes.set_title(f"site {site} (time {float(model.model_.times.values[0, site]):g})", fontsize="medium")
+        axes.set_title(f"site {site} (time {float(model.model_.times[site]):g})", fontsize="medium")
     legend_beside(axes)
     return axes
 

@@ -83,8 +83,8 @@ Moments = dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
 
 def _moments(model: Any, seen: fitted.Seen, latent: int) -> Moments:
     """Mean and sd of a latent, from every factor that speaks of it."""
-    families = {name: each.family for name, each in model.model_.recognisers()}
-    targets = {name: model.model_.targets.get(name, (latent,)) for name in seen.factors}
+    families = {name: each.family for name, each in model.model_.pattern.recognisers()}
+    targets = {name: model.model_.pattern.targets.get(name, (latent,)) for name in seen.factors}
     return {
         name: fitted.moments(families[name], eta, fitted.position(model, name, latent))
         for name, eta in seen.factors.items()

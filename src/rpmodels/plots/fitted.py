@@ -53,7 +53,7 @@ def is_discrete(model: Any) -> bool:
 def mixture_of_normals(model: Any, factor: str, latent: int, site: int | None) -> Normals:
     """F_j marginalised to one latent, at one site or averaged over all."""
     eta, weight = _atoms(model, factor, site)
-    family = model.model_.fitted.atoms(factor).family
+    family = model.model_.atoms(factor).family
     return _normals(family, eta, weight, position(model, factor, latent))
 
 
@@ -78,7 +78,7 @@ def prior_states(model: Any) -> NDArray[np.float64]:
 
 def position(model: Any, factor: str, latent: int) -> int:
     """Where a latent stands among those that a factor speaks of."""
-    targets = model.model_.targets.get(factor, tuple(range(model.model_.prior.family.latents)))
+    targets = model.model_.pattern.targets.get(factor, tuple(range(model.model_.prior.family.latents)))
     if latent not in targets:
         raise errors.bad_value("latent", f"one of those that factor '{factor}' speaks of, {tuple(targets)}", latent)
     return int(targets.index(latent))
@@ -86,7 +86,7 @@ def position(model: Any, factor: str, latent: int) -> int:
 
 def _atoms(model: Any, factor: str, site: int | None) -> tuple[Any, NDArray[np.float64]]:
     """Natural parameters of the atoms that have any weight, and weights that sum to one."""
-    atoms = model.model_.fitted.atoms(factor)
+    atoms = model.model_.atoms(factor)
     log_count = _numpy(atoms.log_count)  # (S, A), S = 1 when one mixture serves all sites
     if site is not None:
         _check_site(model, site)
@@ -101,7 +101,7 @@ def _atoms(model: Any, factor: str, site: int | None) -> tuple[Any, NDArray[np.f
 
 
 def _check_site(model: Any, site: int) -> None:
-    sites = model.model_.times.values.shape[1]
+    sites = len(model.model_.times)
     if not 0 <= site < sites:
         raise errors.bad_value("site", f"None, or one from 0 to {sites - 1}", site)
 
@@ -109,7 +109,7 @@ def _check_site(model: Any, site: int) -> None:
 def _sites(model: Any) -> Any:
     """The sites of the longest training trial, by way of an observation that is read only for where it is."""
     fitted = model.model_
-    times = fitted.times.values.cpu().numpy()
+    times = fitted.times[None]
     name, spec = next(iter(fitted.specs.items()))
     blank: Any = 0.0 if spec.vocabulary is None else spec.vocabulary[0]
     if not fitted.prior.couples_sites:
@@ -139,8 +139,8 @@ def one_observation(model: Any, X: Any, observation: int, options: dict[str, Any
     if not 0 <= observation < len(every):
         raise errors.bad_value("observation", f"one from 0 to {len(every) - 1}", observation)
     one = every.subset(np.array([observation]))
-    (inferred,) = fitted.infer(one)
-    references = fitted.references(inferred.batch.sites)
+    (inferred,) = fitted.posterior(one)
+    references = fitted.pattern.references(inferred.batch.sites)
     exists = inferred.batch.sites.exists[0]
     present = {name: each.present[0][exists].cpu().numpy() for name, each in inferred.factors.items()}
     present = {name: have for name, have in present.items() if have.any()}

@@ -60,7 +60,7 @@ def _ceiling(axes: Axes, score: Any, given: float | None) -> None:
 def _table(source: Any) -> Mapping[str, Any]:
     if isinstance(source, Mapping):
         return source
-    table: Mapping[str, Any] = source.history_ if hasattr(source, "history_") else source.history.table()
+    table: Mapping[str, Any] = source.history_ if hasattr(source, "history_") else source.record.history
     return table
 
 

@@ -30,10 +30,11 @@ class RecognitionFactor(nn.Module):
         family: Family,
         targets: Targets | None = None,
         input_dropout: float = 0.0,
+        computing: Computing | None = None,
     ) -> None:
         super().__init__()
         self.network = network
-        self.computing: Computing = Plain()
+        self.computing = computing or Plain()
         self.head = head
         self.family = family
         self.targets = targets or AllLatents()

@@ -16,7 +16,8 @@ def digits() -> tuple[Any, ...]:
     """Peer supervision."""
     images = rp.datasets.load_digit_images(random_state=0)
     pairs, _ = rp.datasets.make_pairs(images.train_images, images.train_labels, random_state=0)
-    model = rp.RPCategorical(n_states=10, tied=True, random_state=0).fit(pairs)
+    one_network = rp.Recognition(tied=True)  # for both images
+    model = rp.RPCategorical(n_states=10, recognition=one_network, random_state=0).fit(pairs)
     states = model.predict({"x1": images.test_images})  # one image is enough for new data
     return images, pairs, model, states
 

@@ -1,0 +1,60 @@
+"""The score of a fit on its own training data: all of it, or where that has too many pairs, a sample with its error."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rpmodels.carriers import LocalTable
+from rpmodels.fitted import LABELS, FittedRPM
+from rpmodels.free_energy import Score
+from rpmodels.mixtures import AtomMixture
+from rpmodels.observations import Observations
+
+PAIRS = 2**25
+"""Pairs of sites and atoms that are looked at: about half a second."""
+FEWEST = 30
+"""Observations of a sample, at least."""
+SEED = 0
+"""The same data and model give the same score."""
+
+
+def closing_score(
+    fitted: FittedRPM, observations: Observations, local: LocalTable | None = None, pairs: int | None = PAIRS
+) -> Score:
+    """Every observation is among the atoms already, so the mean has its tight ceiling.
+
+    Args:
+        fitted: the model
+        observations: those of its training
+        local: parameters that training gave to each of them
+        pairs: of sites and atoms, at most: with more of them a random sample of the observations is scored, and the
+            score has a standard error; None for all pairs
+
+    """
+    index = _sampled(fitted, observations, pairs)
+    some = observations if index is None else observations.subset(index)
+    own = local if local is None or index is None else local.subset(torch.as_tensor(index))
+    values = fitted.free_energies(some, in_training=True, local=own).total.double().cpu().numpy()
+    weights = some.weights / some.weights.sum()
+    mean, error = float(weights @ values), 0.0
+    if index is not None:
+        left = 1.0 - len(index) / len(observations)
+        error = float(np.sqrt(left * (weights**2 @ (values - mean) ** 2)))
+    # Observations of no weight are no atoms: what they would score says nothing about the fit.
+    median = float(np.median(values[some.weights > 0]))
+    label = LABELS[fitted.pattern.expected_log_mixture.kind]
+    return Score(mean, fitted.ceiling(observations), median, label, error)
+
+
+def _sampled(fitted: FittedRPM, observations: Observations, pairs: int | None) -> NDArray[np.int64] | None:
+    """Which observations are scored where all have too many pairs; None for all."""
+    summaries = [fitted.summary(name) for name in fitted.names]
+    atoms = sum(each.g.shape[1] for each in summaries if isinstance(each, AtomMixture))
+    work = fitted.pattern.expected_log_mixture.numbers_per_pair * atoms * int(observations.exists.sum())
+    if pairs is None or work <= pairs:
+        return None
+    counted = np.flatnonzero(observations.weights > 0)
+    count = max(FEWEST, int(len(counted) * pairs / work))
+    if count >= len(counted):
+        return None
+    return np.sort(np.random.default_rng(SEED).choice(counted, count, replace=False))

@@ -1,0 +1,217 @@
+"""A training run of one model: a state machine that can stop, travel to another process, and go on from a file."""
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, runtime_checkable
+
+import torch
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from rpmodels import errors
+from rpmodels.carriers import Batch
+from rpmodels.communicator import ALONE, Communicator
+from rpmodels.learning.alternation import Alternation
+from rpmodels.learning.batch_reader import BatchReader
+from rpmodels.learning.batches import Divided, Minibatches
+from rpmodels.learning.consumers import History, HistoryTable, Plateau
+from rpmodels.learning.distributed import communicator
+from rpmodels.learning.held_out import HeldOut
+from rpmodels.learning.loop import Consumer, Objective, State, steps
+from rpmodels.learning.objective import RPMObjective
+from rpmodels.learning.rescue import Rescue
+from rpmodels.learning.settings import TrainingSettings
+from rpmodels.learning.trainable import Model
+from rpmodels.observations import Observations
+from rpmodels.seeding import seeded
+
+logger = logging.getLogger("rpmodels")
+
+
+@runtime_checkable
+class Saver(Protocol):
+    """A consumer that keeps a run somewhere."""
+
+    def __call__(self, state: State) -> None:
+        """After a step."""
+
+    def now(self) -> None:
+        """At once."""
+
+
+MakeObjective = Callable[[Any, Observations], Objective[Any]]
+"""From a prepared model and the training observations to what is maximised."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """How a model was trained."""
+
+    history: HistoryTable
+    steps: int
+    stop_reason: str
+    validation_curve: list[dict[str, float]]
+
+
+@dataclass
+class Run(Generic[Model]):
+    """One start of one model. Holds no data, so that it can travel between processes and halves of a fit."""
+
+    objective: Objective[Model]
+    training: TrainingSettings
+    batches: Minibatches
+    optimiser: Optimizer
+    scheduler: LRScheduler | None
+    history: History = field(default_factory=History)
+    step: int = 0
+    stop_reason: str | None = None
+    validation_curve: list[dict[str, float]] = field(default_factory=list)
+    rescues: int = 0
+    """In the advance that is under way."""
+    interrupted: bool = False
+    fitted: Any = None
+    """What `finish` made."""
+    restorable: bool = True
+    """Whether a copy of this moment is one that a rescue would go back to."""
+    _stopping: HeldOut | Plateau | None = None
+    _stopping_state: Mapping[str, Any] | None = None
+
+    @staticmethod
+    def start(
+        model: Model, data: Divided, training: TrainingSettings, seed: int, make_objective: MakeObjective = RPMObjective
+    ) -> "Run[Model]":
+        """A run at step 0; the model must be prepared with the training part."""
+        objective = make_objective(model, data.training)
+        optimiser = training.make_optimiser(objective)
+        batches = Minibatches(len(data.training), training.batch_size, seed)
+        return Run(objective, training, batches, optimiser, training.make_scheduler(optimiser))
+
+    @property
+    def model(self) -> Model:
+        """What is trained."""
+        return self.objective.model
+
+    def _read(self, observations: Observations, until: int) -> Iterator[tuple[Batch, int]]:
+        objective, model = self.objective, self.model
+        reader = BatchReader(
+            observations, objective.group, objective.beside, self.training.workers, model.dtype, model.device
+        )
+        batches = reader.batches(self.batches)
+        while self.step < until:
+            yield next(batches)
+
+    def advance(self, observations: Observations, until: int, consumers: Sequence[Consumer] = ()) -> None:
+        """Train to step `until`, or to the first consumer that asks to stop."""
+        objective = self.objective
+        objective.train()
+        objective.group = communicator() if objective.shares else ALONE
+        rescue = Rescue(objective, self.optimiser, self.scheduler, self.step, self.rescues)
+        every: list[Consumer] = [self.history, rescue, *consumers]
+        turns = None
+        if self.training.alternate is not None and objective.local_parameters():
+            turns = Alternation(objective, self.training.alternate, self.step)
+            every.append(turns)
+        limit = self.training.max_gradient_norm
+        batches = self._read(observations, until)
+        try:
+            for state in steps(objective, batches, self.optimiser, self.scheduler, limit, self.step):
+                self.step, state.model = state.step, self.model
+                for consumer in every:
+                    # Those that save come last, and see what the others did.
+                    self.rescues, self.restorable = rescue.rescues, rescue.step == state.step
+                    consumer(state)
+                _agree(state, objective.group)
+                if state.stop_reason is not None:
+                    self.stop_reason = state.stop_reason
+                    break
+        finally:
+            if turns is not None:
+                turns.end()
+            self.rescues, self.restorable = 0, True
+
+    def finish(self, data: Divided, consumers: Sequence[Consumer] = (), saving: Sequence[Saver] = ()) -> None:
+        """Train to the end with the usual stopping, then make what the training was for from all the data.
+
+        An interrupt from the keyboard ends the training, not the run: what was learnt so far is kept.
+        """
+        self._stopping = self._make_stopping(data)
+        stopping: list[Consumer] = [] if self._stopping is None else [self._stopping]
+        if self.stop_reason is None:
+            try:
+                self.advance(data.training, self.training.max_iter, [*stopping, *consumers, *saving])
+                for each in saving:
+                    each.now()
+            except KeyboardInterrupt:
+                # Processes of a group are interrupted at different steps: none of them can go on.
+                if not self.history.any_finite or communicator().size > 1:
+                    raise
+                self.interrupt()
+        if not self.history.any_finite:
+            raise errors.diverged(self.step, self.step)
+        if isinstance(self._stopping, HeldOut):
+            self._stopping.finish(self.step)
+            self.validation_curve = self._stopping.curve
+        self._stopping = None  # it holds data
+        self.stop_reason = self.stop_reason or f"max_iter = {self.training.max_iter} steps"
+        logger.info("stopped at step %d: %s", self.step, self.stop_reason)
+        with seeded(self.batches.step_seed()):  # some p₀ are drawn from
+            self.fitted = self.objective.fitted(data.everything)
+        self.objective.eval()
+
+    def _make_stopping(self, data: Divided) -> HeldOut | Plateau | None:
+        stopping: HeldOut | Plateau | None = None
+        if data.validation is not None:
+            stopping = HeldOut(self.objective.alone(), data.training, data.validation, self.training.patience)
+        elif self.training.tol is not None:
+            stopping = Plateau(self.training.tol, self.training.patience)
+        if stopping is not None and self._stopping_state is not None:
+            stopping.restore(self._stopping_state)
+        return stopping
+
+    def interrupt(self) -> None:
+        """Train no further."""
+        self.interrupted = True
+        self.stop_reason = f"interrupted at step {self.step}"
+        warnings.warn(errors.interrupted(self.step, self.training.max_iter), stacklevel=2)
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the steps to come depend on, as plain values and tensors."""
+        return {
+            "objective": self.objective.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "batches": self.batches.state(),
+            "history": self.history.table(),
+            "step": self.step,
+            "stop_reason": self.stop_reason,
+            "rescues": self.rescues,
+            "stopping": None if self._stopping is None else self._stopping.state(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self.objective.load_state_dict(state["objective"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(state["scheduler"])
+        self.batches.restore(state["batches"])
+        self.history.restore(state["history"])
+        self.step, self.stop_reason, self.rescues = state["step"], state["stop_reason"], state["rescues"]
+        self._stopping_state = state["stopping"]
+
+    @property
+    def record(self) -> Record:
+        """What became of it."""
+        return Record(self.history.table(), self.step, self.stop_reason or "", self.validation_curve)
+
+    def recent(self) -> float:
+        """Mean free energy over the last epoch: what starts are judged by."""
+        return self.history.recent(max(10, self.batches.per_epoch))
+
+
+def _agree(state: State, others: Communicator) -> None:
+    """All processes stop when one has a reason to (a clock, a callback of the user's)."""
+    if others.size > 1 and float(others.summed(torch.tensor(float(state.stop_reason is not None)))):
+        state.stop_reason = state.stop_reason or "another process of the group had a reason to stop"

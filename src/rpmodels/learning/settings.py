@@ -1,0 +1,105 @@
+"""How to train: the one block of settings that `train`, tournaments and estimators share."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler, MultiStepLR
+
+from rpmodels import errors
+from rpmodels.checks import Function, Integer, Nothing, Number, Rule, shown
+from rpmodels.learning.loop import Objective
+
+RULES: Mapping[str, Rule] = {
+    "max_iter": Integer(1),
+    "learning_rate": Number(above=0.0),
+    "batch_size": Integer(2) | Nothing(),
+    "weight_decay": Number(least=0.0),
+    "max_gradient_norm": Number(above=0.0) | Nothing(),
+    "tol": Number(least=0.0) | Nothing(),
+    "patience": Integer(1),
+    "validation_fraction": Number(least=0.0, below=1.0),
+    "alternate": Nothing() | Integer(1),
+    "optimiser": Nothing() | Function("a function: parameters → torch optimiser"),
+    "scheduler": Nothing() | Function("a function: optimiser → torch scheduler"),
+    "low_rate": Number(least=0.0, below=1.0),
+    "workers": Integer(0),
+}
+"""What the settings of a run may be."""
+
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How to train.
+
+    Args:
+        max_iter: gradient steps at most
+        learning_rate: of AdamW; dropped once, tenfold, for the last `low_rate` of the steps
+        batch_size: observations a step; None for all
+        weight_decay: on the weights of the recognition networks, not on biases
+        max_gradient_norm: clipping; None for none
+        tol, patience: stop when the mean free energy gains less than tol over `patience` steps; None: never.
+            With validation, stop when the held-out score has not improved for `patience` steps
+        validation_fraction: share of observations held out to stop by
+        low_rate: share of the steps after the drop of the learning rate
+        alternate: train the trials' own parameters (of a free E-step) and all others by turns of so many steps;
+            None for jointly
+        optimiser, scheduler: factories that replace the default AdamW and the drop
+        workers: processes that read batches ahead of time; for data on disk or made on the way
+
+    """
+
+    max_iter: int = 1000
+    learning_rate: float = 1e-3
+    batch_size: int | None = 500
+    weight_decay: float = 0.0
+    max_gradient_norm: float | None = None
+    tol: float | None = None
+    patience: int = 200
+    validation_fraction: float = 0.0
+    low_rate: float = 0.3
+    alternate: int | None = None
+    optimiser: Callable[[Iterable[Any]], Optimizer] | None = None
+    scheduler: Callable[[Optimizer], LRScheduler] | None = None
+    workers: int = 0
+
+    def __post_init__(self) -> None:
+        for name, rule in RULES.items():
+            rule.check(name, getattr(self, name))
+
+    def make_optimiser(self, objective: Objective[Any]) -> Optimizer:
+        """The user's, or AdamW with decay on weight matrices of the recognition networks only."""
+        if self.optimiser is not None:
+            return _made("optimiser", self.optimiser, objective.parameters(), Optimizer)
+        decayed = [p for p in objective.model.recognition.parameters() if p.ndim > 1]
+        chosen = {id(p) for p in decayed}
+        rest = [p for p in objective.parameters() if id(p) not in chosen]
+        groups = [
+            {"params": params, "weight_decay": decay}
+            for params, decay in ((decayed, self.weight_decay), (rest, 0.0))
+            if params
+        ]
+        # Fused: one call for all parameters, which matters when a step takes milliseconds.
+        return torch.optim.AdamW(groups, lr=self.learning_rate, fused=True)
+
+    def make_scheduler(self, optimiser: Optimizer) -> LRScheduler | None:
+        """The user's, or one tenfold drop."""
+        if self.scheduler is not None:
+            return _made("scheduler", self.scheduler, optimiser, LRScheduler)
+        return MultiStepLR(optimiser, [max(1, round(self.max_iter * (1 - self.low_rate)))])
+
+
+def _made(what: str, factory: Callable[[Any], Made], given: Any, kind: type[Made]) -> Made:
+    """What a factory of the user's gives, checked."""
+    try:
+        made = factory(given)
+    except Exception as failure:
+        raise errors.factory_failed(what, failure) from failure
+    if not isinstance(made, kind):
+        raise errors.bad_value(what, f"a function that returns a torch {kind.__name__}", f"one of {shown(made)}")
+    return made

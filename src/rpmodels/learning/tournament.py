@@ -1,0 +1,217 @@
+"""Several starts, judged by free energy, the worse half dropped at every comparison (successive halving)."""
+
+import copy
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from rpmodels import errors
+from rpmodels.learning.batches import Divided
+from rpmodels.learning.checkpoints import Checkpoints
+from rpmodels.learning.consumers import Progress
+from rpmodels.learning.contenders import Attempt, Contender, Plan, enter
+from rpmodels.learning.distributed import communicator
+from rpmodels.learning.loop import Consumer
+from rpmodels.learning.moves import Move
+from rpmodels.learning.parallel import parallel_map
+from rpmodels.learning.run import Run
+from rpmodels.learning.starts import Start
+from rpmodels.learning.trainable import Model
+from rpmodels.observations import Observations
+from rpmodels.seeding import spawn
+
+logger = logging.getLogger("rpmodels")
+
+MOVES = 4
+"""Moves tried at most."""
+BEFORE_MOVES = 3
+"""Intervals that a run must have trained before a move can read its states."""
+CHALLENGE = 2
+"""Intervals that champion and rival train before they are compared."""
+STUCK = 0.05
+"""A start that has not learnt this share of what is enough after two intervals is stuck (factors that say nothing)."""
+CLEAR = 4.0
+"""Times what is enough: a start so far ahead needs no more rivals."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where and how a fit runs, whatever it tries: its seed, its processes, its files, and who watches.
+
+    Args:
+        random_state: seed of all starts
+        n_jobs: starts at once, in processes of their own
+        checkpoints: where runs are kept
+        consumers: called after every step of the last run
+        verbose: progress bars
+
+    """
+
+    random_state: Any = None
+    n_jobs: int | None = None
+    checkpoints: Checkpoints | None = None
+    consumers: Sequence[Consumer] = ()
+    verbose: bool = False
+
+
+def tournament(plan: Plan[Model], data: Divided, context: Context) -> tuple[Run[Model], list[Attempt]]:
+    """Train from every start up to a comparison, keep the better half, and so on; the last one to the end.
+
+    Starts are compared by their mean free energy over the last epoch, always after the same number of steps. While the
+    best of them is not above `plan.enough` nats nothing has been learnt that they could be judged by, and all go on (to
+    half of the steps at most). Where there is so much to gain and none has it clearly, starts that are stuck are begun
+    once more, each from another seed, and brought to the same step.
+    Before it goes to the end, the best run meets the rivals that the move proposes, under the same rule.
+    An interrupt from the keyboard ends the training with the best run there is.
+    """
+    seeds = spawn(context.random_state, len(plan.starts))
+    field = _Field(plan, data, context)
+    attempts = [Attempt(start.name, seed) for start, seed in zip(plan.starts, seeds, strict=True)]
+    several = len(plan.starts) > 1 and plan.interval <= plan.training.max_iter
+    progress = Progress(math.ceil(math.log2(len(plan.starts))), context.verbose and several, "restarts")
+    alive: list[Contender[Model]] = []
+    try:
+        field.enter(list(zip(plan.starts, attempts, strict=True)), [plan.interval] if several else [], alive)
+        if several:
+            _halve(field, alive, attempts, progress)
+        _challenge(field, alive, attempts)
+    except KeyboardInterrupt:
+        alive = [each for each in alive if each.run.history.any_finite]
+        if not alive:
+            raise
+        alive.sort(key=lambda each: each.run.recent(), reverse=True)
+        alive[0].run.interrupt()
+    finally:
+        progress.close()
+    winner = alive[0]
+    ending = Progress(plan.training.max_iter, context.verbose, "training", winner.run.step)
+    try:
+        winner.run.finish(data, [ending, *context.consumers], winner.saving())
+    finally:
+        ending.close()
+    return winner.run, attempts
+
+
+@dataclass(frozen=True)
+class _Field(Generic[Model]):
+    """What all contenders of a fit have in common."""
+
+    plan: Plan[Model]
+    data: Divided
+    context: Context
+
+    def enter(
+        self, tasks: list[tuple[Start, Attempt]], comparisons: Sequence[int], alive: list[Contender[Model]]
+    ) -> None:
+        """Begin these and train them; each joins those alive as soon as it is there."""
+        shared = (self.plan, self.data, comparisons, self.context.checkpoints)
+        for contender in parallel_map(enter, tasks, self.context.n_jobs, *shared):
+            alive.append(contender)  # noqa: PERF402 - what is there when an interrupt comes is kept
+
+    def train_to(self, alive: list[Contender[Model]], until: int) -> None:
+        """All of them, in place."""
+        alive[:] = parallel_map(Contender.train_to, alive, self.context.n_jobs, self.data.training, until)
+
+
+def _halve(field: _Field[Model], alive: list[Contender[Model]], attempts: list[Attempt], progress: Progress) -> None:
+    """Comparison after comparison until one is left, in `alive`."""
+    interval, enough = field.plan.interval, field.plan.enough
+    reached, longest = interval, field.plan.training.max_iter
+    while reached <= longest:
+        _replace(attempts, alive)
+        if stuck := _stuck(alive, enough):
+            again = [(each.start, _again(each.attempt)) for each in stuck]
+            attempts += [attempt for _, attempt in again]
+            alive[:] = [each for each in alive if each not in stuck]
+            field.enter(again, range(interval, reached + 1, interval), alive)
+            _replace(attempts, alive)
+        alive.sort(key=lambda each: each.free_energy, reverse=True)
+        leader = alive[0].free_energy
+        if math.isinf(leader):
+            raise errors.diverged(reached, len(attempts))
+        if leader > enough or 2 * reached > longest:
+            alive[:] = alive[: math.ceil(len(alive) / 2)]
+            progress.advance(leader)
+        if len(alive) == 1:
+            return
+        reached += interval
+        if reached <= longest:
+            field.train_to(alive, reached)
+
+
+def _stuck(alive: Sequence[Contender[Model]], enough: float) -> list[Contender[Model]]:
+    """Starts that were given two intervals, and have learnt nothing, while no other is clearly ahead."""
+    if max(each.free_energy for each in alive) > CLEAR * enough:
+        return []
+    first = [each for each in alive if len(each.attempt.free_energies) > 1 and not each.attempt.again]
+    return [each for each in first if each.free_energy <= STUCK * enough]
+
+
+def _again(attempt: Attempt) -> Attempt:
+    return Attempt(f"{attempt.kind}, again", spawn(attempt.seed, 1)[0], again=True)
+
+
+def _challenge(field: _Field[Model], alive: list[Contender[Model]], attempts: list[Attempt]) -> None:
+    """Put what became of the champion through moves that raised the free energy in its place."""
+    move = field.plan.move
+    if move is None:
+        return
+    observations, interval, longest = field.data.training, field.plan.interval, field.plan.training.max_iter
+    champion = alive[0]
+    if champion.reached < BEFORE_MOVES * interval <= longest:
+        champion.train_to(observations, BEFORE_MOVES * interval)
+    failures = 0
+    for number in range(MOVES):
+        until = champion.reached + CHALLENGE * interval
+        if until >= longest:
+            break
+        rival = _rival(champion, number, observations, move, failures)
+        if rival is None:
+            break
+        attempts.append(rival.attempt)
+        champion.train_to(observations, until)
+        rival.train_to(observations, until)
+        better = rival.free_energy > champion.free_energy
+        logger.info(
+            "move %s: %.4f nats against %.4f",
+            "kept" if better else "dropped", rival.free_energy, champion.free_energy,
+        )  # fmt: skip
+        failures = 0 if better else failures + 1
+        if failures == move.patience:
+            break
+        if better:
+            alive[:] = [rival]
+            champion = rival
+
+
+def _rival(
+    champion: Contender[Model], number: int, observations: Observations, move: Move, failures: int
+) -> Contender[Model] | None:
+    """What the move makes of the champion; None when it has nothing to propose.
+
+    Saved before the champion trains on: a resumed champion may be past the point where the move saw it.
+    """
+    rival = copy.deepcopy(champion)
+    rival.attempt = Attempt(f"{champion.attempt.kind} + move", champion.attempt.seed + number + 1)
+    kept = champion.checkpoints
+    saved = None if kept is None else kept.load(rival.attempt.key)
+    if saved is not None:
+        if saved["run"] is None:
+            return None
+        rival.restore(saved)
+        return rival
+    proposed = move(rival.run.model, observations, rival.attempt.seed, failures)
+    proposed = communicator().first_does(lambda: proposed)
+    communicator().same(rival.run.model.state_dict())
+    if kept is not None and not (rival.save() if proposed else kept.save(rival.attempt.key, {"run": None})):
+        # Without this file a later one of the champion would be worth nothing.
+        champion.checkpoints = rival.checkpoints = None
+    return rival if proposed else None
+
+
+def _replace(attempts: list[Attempt], alive: Sequence[Contender[Model]]) -> None:
+    """Attempts that came back from another process are copies: put them where the originals were."""
+    by_seed = {contender.attempt.seed: contender.attempt for contender in alive}
+    attempts[:] = [by_seed.get(attempt.seed, attempt) for attempt in attempts]

@@ -1,0 +1,191 @@
+"""What the baselines of peer supervision share: one tied recognition network, read, trained and used in one way."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Shaped
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from torch import Tensor, nn
+
+from rpmodels import checks, errors
+from rpmodels.carriers import Batch
+from rpmodels.estimators import choices
+from rpmodels.estimators.categorical import INTERVAL
+from rpmodels.learning import Attempt, TrainingSettings
+from rpmodels.learning.consumers import HistoryTable
+from rpmodels.observations import FactorSpec, Observations, Scaling, fit_scaling, read
+from rpmodels.paper.baselines.trained import BaselineModel, fit_best
+from rpmodels.recognition import MLP, ConvolutionalNetwork
+from rpmodels.seeding import seeded, spawn
+
+Estimator = TypeVar("Estimator", bound="TiedRecogniser")
+AT_ONCE = 2048
+"""Images that a fitted network is shown at once."""
+
+
+class TiedRecogniser(BaseEstimator, ABC):  # type: ignore[misc]
+    """fit(X) in scikit-learn's manner, for models whose factors are images of one kind seen by one network.
+
+    A subclass builds the model around the network and names its verbs.
+    """
+
+    model_: BaselineModel
+    history_: HistoryTable
+    restarts_: list[Attempt]
+    n_iter_: int
+
+    n_states: int
+    max_iter: int
+    learning_rate: float
+    batch_size: int | None
+    n_init: int
+    random_state: int | None
+    weight_decay: float | str
+    dropout: float | str
+    callbacks: Sequence[Any] | None
+
+    def _remember(self, arguments: Mapping[str, Any]) -> None:
+        """scikit-learn's rule: every argument of __init__ under its own name, untouched."""
+        for name, value in arguments.items():
+            if name not in ("self", "__class__"):
+                setattr(self, name, value)
+
+    @abstractmethod
+    def _least_factors(self) -> int:
+        """Images that make an observation."""
+
+    @abstractmethod
+    def _width(self) -> int:
+        """Of the recognition network's output."""
+
+    @abstractmethod
+    def _build(self, network: nn.Module, scaling: Scaling, images: NDArray[Any]) -> BaselineModel:
+        """The model around this network; `images` are those of all factors."""
+
+    def fit(self: Estimator, X: Any, y: Any = None) -> Estimator:
+        """Train from `n_init` starts and keep the best by the training criterion.
+
+        Args:
+            X: {factor: (N, *event) array}, images of one kind, row n of every factor belonging together; or one array
+            y: ignored
+
+        """
+        observations = read(X)
+        spec = _common_spec(observations)
+        if self._least_factors() > 1:
+            observations = _together(observations, self._least_factors())
+        checks.integer("n_states", self.n_states, 2)
+        images = np.concatenate([observations.present_rows(name) for name in observations.specs])
+        default = choices.regularisation(len(observations))
+        training = TrainingSettings(
+            max_iter=self.max_iter,
+            learning_rate=self.learning_rate,
+            batch_size=self.batch_size,
+            weight_decay=choices.either(self.weight_decay, default.weight_decay, "weight_decay"),
+        )
+        seeds = spawn(self.random_state, 3)
+        scaling = fit_scaling("images", images, "auto", is_label=False)
+        with seeded(seeds[0]):
+            dropout = choices.either(self.dropout, default.dropout, "dropout", below=1.0)
+            network = recognition_network(spec, self._width(), dropout, default.hidden)
+            model = self._build(network, scaling, images)
+        run, attempts = fit_best(
+            model,
+            observations,
+            training,
+            n_init=checks.integer("n_init", self.n_init, 1),
+            interval=max(1, round(INTERVAL * training.max_iter)),
+            random_state=seeds[1],
+            callbacks=self.callbacks,
+        )
+        self.model_, self.restarts_, self._spec = run.model, attempts, spec
+        self.history_, self.n_iter_ = run.history.table(), run.step
+        self._finish(images, seeds[2])
+        return self
+
+    def _finish(self, images: NDArray[Any], seed: int) -> None:
+        """What is made of the trained network and all training images."""
+
+    def _read(self, images: Any) -> NDArray[Any]:
+        """New images, checked against those of training."""
+        if not hasattr(self, "model_"):
+            raise errors.not_fitted(type(self).__name__)
+        observations = read({"images": images}, known={"images": self._spec})
+        if not observations.present["images"].all():
+            missing = int((~observations.present["images"]).sum())
+            raise errors.bad_value("images", "numbers in every row", f"{missing} row(s) of NaN")
+        return np.asarray(observations.values["images"][:, 0])
+
+
+def recognition_network(spec: FactorSpec, n_out: int, dropout: float, hidden: tuple[int, ...]) -> nn.Module:
+    """The network that an RPM would have for these images."""
+    shape = spec.event_shape
+    if len(shape) in (2, 3) and min(shape[-2:]) >= ConvolutionalNetwork.minimum:
+        return ConvolutionalNetwork(shape, n_out, dropout=dropout)
+    return MLP(shape, n_out, hidden, dropout)
+
+
+def in_parts(images: NDArray[Any]) -> list[Shaped[Tensor, "n *event"]]:
+    """Images as tensors, not too many at once."""
+    return [torch.tensor(part) for part in np.array_split(images, max(1, -(-len(images) // AT_ONCE)))]
+
+
+class Target(ABC):
+    """Which image a code must generate."""
+
+    least_factors: int
+
+    @abstractmethod
+    def __call__(self, batch: Batch) -> tuple[Shaped[Tensor, "n *event"], Shaped[Tensor, "n *event"]]:
+        """Images to recognise, and to generate."""
+
+
+class SameImage(Target):
+    """The one that was recognised."""
+
+    least_factors = 1
+
+    def __call__(self, batch: Batch) -> tuple[Shaped[Tensor, "n *event"], Shaped[Tensor, "n *event"]]:
+        """Twice the same."""
+        images = torch.cat([inputs[batch.present[name]] for name, inputs in batch.inputs.items()])
+        return images, images
+
+
+class PeerImage(Target):
+    """Another one of the same observation: the next factor's, the last one's being the first."""
+
+    least_factors = 2
+
+    def __call__(self, batch: Batch) -> tuple[Shaped[Tensor, "n *event"], Shaped[Tensor, "n *event"]]:
+        """Where both are there."""
+        names = list(batch.inputs)
+        pairs = list(zip(names, names[1:] + names[:1], strict=True))
+        both = [batch.present[own] & batch.present[peer] for own, peer in pairs]
+        seen = [batch.inputs[own][have] for (own, _), have in zip(pairs, both, strict=True)]
+        wanted = [batch.inputs[peer][have] for (_, peer), have in zip(pairs, both, strict=True)]
+        return torch.cat(seen), torch.cat(wanted)
+
+
+TARGETS: Mapping[str, type[Target]] = {"same": SameImage, "peer": PeerImage}
+
+
+def _common_spec(observations: Observations) -> FactorSpec:
+    """What all factors look like."""
+    first, *others = observations.specs.values()
+    if first.is_label or any(each != first for each in others):
+        shapes = {name: "labels" if s.is_label else s.event_shape for name, s in observations.specs.items()}
+        raise errors.bad_value("X", "factors of numbers with one event shape, for one network", shapes)
+    return first
+
+
+def _together(observations: Observations, least: int) -> Observations:
+    """The observations that have so many images at least."""
+    if len(observations.specs) < least:
+        raise errors.bad_value("X", f"a dict of at least {least} factors", len(observations.specs))
+    observations.check_learnable(across_sites=False)
+    enough = np.sum([have[:, 0] for have in observations.present.values()], axis=0) >= least
+    return observations if enough.all() else observations.subset(np.flatnonzero(enough))
