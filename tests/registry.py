@@ -161,17 +161,18 @@ def log_w(model: FittedRPM, observations: rp.Observations, in_training: bool = T
 
 @dataclass(frozen=True)
 class TinyEstimator:
-    """An estimator with data small enough for it, and what it calls things."""
+    """An estimator with data small enough for it."""
 
     kind: type
-    size: str
-    """The argument that says how many latents, or states of them, there are."""
-    latents: str
-    """The verb that gives them."""
     data: Callable[[int], Any]
     options: Mapping[str, Any] = field(default_factory=dict)
     tables: bool = False
     """Whether it takes a table whose columns are the factors'."""
+
+    @property
+    def size(self) -> str:
+        """The argument that says how many latents, or states of them, there are."""
+        return self.kind.description.size
 
     def make(self, size: int = 2, **settings: Any) -> Any:
         """Of this size, with few steps."""
@@ -184,7 +185,7 @@ class TinyEstimator:
 
     def latents_of(self, model: Any, x: Any) -> list[np.ndarray]:
         """One array for every observation."""
-        return list(getattr(model, self.latents)(x))
+        return list(model.latents(x).values)
 
 
 def _trials(seed: int) -> list[np.ndarray]:
@@ -196,16 +197,12 @@ def _parts(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(8, 6, 3))
 
 
-SINGLE = {"retries": 0}
+SINGLE = {"search": rp.Search(retries=0)}
 ESTIMATORS: dict[str, TinyEstimator] = {
-    "categorical": TinyEstimator(
-        rp.RPCategorical, "n_states", "predict_proba", lambda seed: data.clusters(30, seed=seed)[0], tables=True
-    ),
-    "fa": TinyEstimator(
-        rp.RPFA, "n_latents", "transform", lambda seed: data.views(30, seed=seed)[0], SINGLE, tables=True
-    ),
-    "gpfa": TinyEstimator(rp.RPGPFA, "n_latents", "transform", _trials, {**SINGLE, "n_inducing": 4}),
-    "hmm": TinyEstimator(rp.RPHMM, "n_states", "predict_proba", _trials),
-    "lds": TinyEstimator(rp.RPLDS, "n_latents", "transform", _trials, SINGLE),
-    "lda": TinyEstimator(rp.RPLDA, "n_topics", "transform", _parts),
+    "categorical": TinyEstimator(rp.RPCategorical, lambda seed: data.clusters(30, seed=seed)[0], tables=True),
+    "fa": TinyEstimator(rp.RPFA, lambda seed: data.views(30, seed=seed)[0], SINGLE, tables=True),
+    "gpfa": TinyEstimator(rp.RPGPFA, _trials, {**SINGLE, "n_inducing": 4}),
+    "hmm": TinyEstimator(rp.RPHMM, _trials),
+    "lds": TinyEstimator(rp.RPLDS, _trials, SINGLE),
+    "lda": TinyEstimator(rp.RPLDA, _parts),
 }

@@ -192,9 +192,13 @@ def test_states_are_compared_with_k_means():
     rng = np.random.default_rng(0)
     z = rng.integers(3, size=120)
     x = {name: 5.0 * np.eye(3)[z] + rng.standard_normal((120, 3)) for name in "ab"}
-    found = compare_baselines(x, z, estimator=rp.RPCategorical(3, max_iter=60, n_init=2), cv=2)
+    model = rp.RPCategorical(3, max_iter=60, n_init=2)
+    found = compare_baselines(x, z, estimator=model, cv=2)
     assert set(found.values) == {"RPCategorical", "k-means"}
     assert min(each["accuracy"].min() for each in found.values.values()) > 0.9
+    alike = compare_baselines(x, estimator=model, cv=2)  # without labels: the share of equal states
+    np.testing.assert_array_equal(alike.values["RPCategorical"]["agreement"], 1.0)
+    assert alike.values["k-means"]["agreement"].min() > 0.9
 
 
 def test_outliers_are_clipped_for_all():
@@ -206,7 +210,7 @@ def test_outliers_are_clipped_for_all():
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"estimator": rp.RPCategorical(3)}, "labels"), ({"y": np.zeros(5)}, "120 trials"), ({"n_seeds": 0}, "n_seeds")],
+    [({"y": np.zeros(5)}, "120 trials"), ({"n_seeds": 0}, "n_seeds"), ({"times": np.arange(5)}, "RPFA takes none")],
 )
 def test_bad_calls_of_comparisons(options, words):
     with pytest.raises((RPModelsError, ValueError), match=words):

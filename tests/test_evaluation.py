@@ -1,7 +1,6 @@
 """Model choice by trials, and the test of dependence, on data whose answers are known."""
 
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ import rpmodels as rp
 from data import clusters as drawn
 from registry import ESTIMATORS
 from rpmodels.errors import InputError
+from rpmodels.estimators import Latents
 from rpmodels.evaluation import TrialFolds, choose, cross_validate, shuffle_test
 from rpmodels.evaluation.folds import subset, subset_of_times
 from rpmodels.evaluation.shuffle import shuffled
@@ -169,11 +169,11 @@ class ExactPosterior:
     def __init__(self, sure: float = 1.0) -> None:
         self.sure = sure
 
-    def posterior(self, X, **options):
+    def latents(self, X, **options):
         precision = 1.0 + len(X)
         mean = sum(X.values()) / precision
         variance = np.full(mean.shape, 1.0 / precision / (self.sure if len(X) == 1 else 1.0))
-        return SimpleNamespace(mean=mean, variance=variance)
+        return Latents(mean, spread=variance)
 
 
 def test_one_factor_predicts_what_all_will_say():

@@ -25,7 +25,7 @@ PAIRS = N * 2 * N
 """Of all sites with all atoms of two factors."""
 
 
-class NotAskedFor(Exception):
+class NotAskedForError(Exception):
     pass
 
 
@@ -33,7 +33,7 @@ class Refusing(InteriorBound):
     """⟨log F⟩ that nobody may compute."""
 
     def __call__(self, eta_q, mixture, local):
-        raise NotAskedFor
+        raise NotAskedForError
 
 
 # ---- posteriors and modes -----------------------------------------------------------------------
@@ -49,7 +49,7 @@ def test_a_posterior_costs_no_free_energy(name):
     assert all(np.isfinite(each).all() for each in model.posterior(x).mean)
     assert [each.posterior.mu.shape[0] for each in model.model_.posterior(model.read(x))] == [len(expected)]
     for asks in (model.score, model.score_samples, lambda data: model.posterior(data, e_step="natural_gradient")):
-        with pytest.raises(NotAskedFor):
+        with pytest.raises(NotAskedForError):
             asks(x)
 
 

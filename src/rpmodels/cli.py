@@ -9,7 +9,7 @@ import typer
 from rpmodels.commands.fitting import fit_files
 from rpmodels.commands.info import as_text, describe
 from rpmodels.commands.listing import list_data_sets
-from rpmodels.commands.models import MODELS
+from rpmodels.commands.models import counting, names_of
 from rpmodels.commands.reading import Reading, parse_factors
 from rpmodels.commands.reporting import report as make_report
 from rpmodels.commands.transforming import transform_files
@@ -55,11 +55,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
 )
 def fit(
     data: Files,
-    model: Annotated[str, typer.Option(metavar="NAME", help=f"One of {', '.join(MODELS)}.")],
+    model: Annotated[str, typer.Option(metavar="NAME", help=f"One of {names_of(lambda _: True)}.")],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where everything goes.")],
-    latents: Annotated[int | None, typer.Option(metavar="K", help="Of fa, gpfa, lds.")] = None,
+    latents: Annotated[int | None, typer.Option(metavar="K", help=f"Of {counting('latents')}.")] = None,
     states: Annotated[
-        int | None, typer.Option("--states", "--topics", metavar="K", help="Of categorical, hmm; topics of lda.")
+        int | None, typer.Option("--states", "--topics", metavar="K", help=f"Of {counting('states')}.")
     ] = None,
     factor: Factors = None,
     label: Annotated[

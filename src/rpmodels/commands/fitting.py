@@ -13,10 +13,10 @@ from typing import Any
 from rpmodels import checks
 from rpmodels.commands.folders import PAGE, RECORD, Writers, claimed, replace_files
 from rpmodels.commands.latents import latents_of, write_columns
-from rpmodels.commands.models import Kind, kind_named, make_estimator
+from rpmodels.commands.models import make_estimator
 from rpmodels.commands.reading import Data, Reading, read_files
 from rpmodels.errors import RPModelsWarning
-from rpmodels.estimators import RPMEstimator
+from rpmodels.estimators import RPMEstimator, estimator_named
 from rpmodels.estimators.names import flat
 from rpmodels.free_energy import Score
 from rpmodels.learning.distributed import communicator
@@ -41,16 +41,15 @@ def fit_files(
     force: bool = False,
 ) -> RPMEstimator:
     """Fit a model to files and write everything about it into the folder `out`; returns the fitted estimator."""
-    kind = kind_named(model)
-    estimator = make_estimator(kind, latents, states, settings, checks.integer("--seed", seed, 0))
+    estimator = make_estimator(estimator_named(model), latents, states, settings, checks.integer("--seed", seed, 0))
     command = {
         "data": [str(path) for path in paths], "model": model, "latents": latents, "states": states,
         "set": list(settings), "seed": seed, **reading.plain(),
     }  # fmt: skip
     with noted() as notes:
-        data = read_files(paths, kind, reading)
-        X = data.for_model(kind)
-        options = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, **data.options(kind)}
+        data = read_files(paths, estimator.description, reading)
+        X, beside = data.for_model(estimator.description), data.options(estimator.description)
+        options = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, **beside}
         if communicator().rank > 0:  # the first process of a group writes for all of them
             return estimator.fit(X, **options)
         with claimed(out, force, paths):
@@ -58,9 +57,9 @@ def fit_files(
             estimator.fit(X, **options)
             seconds = time.perf_counter() - began
             record = {"command": command, **_record(estimator, data), "seconds": seconds, "warnings": notes}
-            replace_files(out, _writers(estimator, kind, data, {**record, "versions": versions()}))
+            replace_files(out, _writers(estimator, data, {**record, "versions": versions()}))
             # After everything else: whatever becomes of the page, the fit is safe.
-            write_text(out / PAGE, model_page(estimator, X, f"rpmodels: {out.resolve().name}", **data.options(kind)))
+            write_text(out / PAGE, model_page(estimator, X, f"rpmodels: {out.resolve().name}", **beside))
     return estimator
 
 
@@ -120,9 +119,9 @@ def _size(values: Any) -> dict[str, Any]:
     return {"array": list(values.shape)}
 
 
-def _writers(estimator: RPMEstimator, kind: Kind, data: Data, record: Mapping[str, Any]) -> Writers:
+def _writers(estimator: RPMEstimator, data: Data, record: Mapping[str, Any]) -> Writers:
     """What becomes of every file; the record comes last."""
-    latents = latents_of(estimator, kind, data)
+    latents = latents_of(estimator, data)
     files: dict[str, Any] = {"model.rpm": estimator.save, "latents.npz": latents.write}
     if data.index is not None:
         files["latents.csv"] = latents.write

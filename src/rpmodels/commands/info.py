@@ -8,7 +8,7 @@ from typing import Any
 from rpmodels import errors
 from rpmodels.commands.fitting import count_plain, factor_plain, score_plain
 from rpmodels.commands.folders import FILES, fit_record
-from rpmodels.commands.models import MODELS
+from rpmodels.estimators import registered
 from rpmodels.estimators.arguments import every_argument
 from rpmodels.estimators.files import written_arguments
 from rpmodels.free_energy import Score
@@ -91,7 +91,7 @@ def _spec(factor: Mapping[str, Any]) -> FactorSpec:
 
 def _changed(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments that are not the default ones; all of them for a class that is not known here."""
-    known = {kind.estimator.__name__: kind.estimator for kind in MODELS.values()}
+    known = {each.__name__: each for each in registered().values()}
     if name not in known:
         return {argument: _shown(value) for argument, value in arguments.items()}
     defaults = {argument: to_plain(each.default) for argument, each in every_argument(known[name]).items()}

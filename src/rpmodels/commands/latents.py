@@ -9,16 +9,15 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from rpmodels.commands.models import LATENTS, Kind
 from rpmodels.commands.reading import Data
-from rpmodels.estimators import RPFA, RPGPFA, RPHMM, RPLDA, RPLDS, RPCategorical, RPMEstimator
+from rpmodels.estimators import RPMEstimator
 from rpmodels.writing import write_atomically
 
 Columns = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Latents:
+class LatentFiles:
     """The same results in both forms."""
 
     arrays: Columns
@@ -50,48 +49,23 @@ def write_columns(path: Path, columns: Columns) -> None:
     write_atomically(path, write)
 
 
-def latents_of(estimator: RPMEstimator, kind: Kind, data: Data) -> Latents:
+def latents_of(estimator: RPMEstimator, data: Data) -> LatentFiles:
     """What the model says of these data, from whatever factors are there."""
-    X, options = data.for_model(kind), data.options(kind)
-    if isinstance(estimator, RPLDA):
-        return _of_topics(estimator, X, data)
-    found, times = _found(estimator, X, options)
-    main = next(iter(found.values()))
+    about = estimator.description
+    latents = estimator.latents(data.for_model(about), **data.options(about))
+    found = about.latent.arrays(latents)
     arrays = {name: _stacked(each) for name, each in found.items()}
+    columns = about.latent.columns(arrays)
+    # A model that counts rows knows less of their times than the data do.
+    times = latents.times if about.takes_times else data.times
     if times is not None:
         arrays["times"] = _stacked(times)
-    elif data.times is not None:
-        arrays["times"] = _stacked(data.times)
-    if isinstance(main, list):
-        arrays["lengths"] = np.array([len(each) for each in main])
+    lengths = next(([len(each) for each in values] for values in found.values() if isinstance(values, list)), None)
+    if lengths is not None:
+        arrays["lengths"] = np.array(lengths)
     if data.trials is not None:
         arrays["trials"] = data.trials
-    index = _index(arrays) if data.index is None else data.index
-    columns = _columns({name: arrays[name] for name in found}, kind.option == LATENTS)
-    return Latents(arrays, _beside(index, columns))
-
-
-def _found(estimator: Any, X: Any, options: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    """Results by name, the main one first, and when they are if the model knows."""
-    if isinstance(estimator, RPFA | RPGPFA | RPLDS):
-        posterior = estimator.posterior(X, **options)
-        return {"mean": posterior.mean, "variance": posterior.variance}, posterior.times
-    assert isinstance(estimator, RPCategorical | RPHMM)
-    return {"probabilities": estimator.predict_proba(X), "states": estimator.predict(X)}, None
-
-
-def _of_topics(estimator: RPLDA, X: Any, data: Data) -> Latents:
-    """A mixture for every observation, a topic for every part; columns have the mixtures alone."""
-    parts = estimator.predict_proba(X)
-    arrays = {"proportions": estimator.transform(X), "probabilities": _stacked(parts)}
-    arrays["topics"] = arrays["probabilities"].argmax(-1)
-    if isinstance(parts, list):
-        arrays["lengths"] = np.array([len(each) for each in parts])
-    if data.trials is not None:
-        arrays["trials"] = data.trials
-    index = {"row": np.arange(len(arrays["proportions"]))} if data.index is None else data.index
-    topics = {f"topic{k}": each for k, each in enumerate(arrays["proportions"].T)}
-    return Latents(arrays, _beside(index, topics))
+    return LatentFiles(arrays, _beside(_index(arrays) if data.index is None else data.index, columns))
 
 
 def _beside(index: Columns, columns: Columns) -> Columns:
@@ -112,13 +86,3 @@ def _index(arrays: Columns) -> Columns:
     trials, length = main.shape[:2]
     times = np.broadcast_to(arrays.get("times", np.arange(length)), (trials, length))
     return {"trial": np.repeat(np.arange(trials), length), "time": times.ravel()}
-
-
-def _columns(arrays: Columns, continuous: bool) -> Columns:
-    """(rows, K) of every result as K columns."""
-    flat = {name: each.reshape(-1, each.shape[-1]) for name, each in arrays.items() if name != "states"}
-    if not continuous:
-        probabilities = {f"p{k}": each for k, each in enumerate(flat["probabilities"].T)}
-        return {"state": arrays["states"].ravel(), **probabilities}
-    means = {f"latent{k}": each for k, each in enumerate(flat["mean"].T)}
-    return {**means, **{f"variance{k}": each for k, each in enumerate(flat["variance"].T)}}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import errors
-from rpmodels.commands.models import Kind
+from rpmodels.estimators import Description
 from rpmodels.observations import FactorSpec
 
 ARRAYS, TABLES = (".npz", ".npy"), (".csv", ".parquet")
@@ -53,17 +53,17 @@ class Data:
     index: Mapping[str, NDArray[Any]] | None = None
     """Of tables: columns that say to which row of the input every row of the results belongs."""
 
-    def for_model(self, kind: Kind) -> Any:
+    def for_model(self, model: Description) -> Any:
         """X, as `fit` and the other verbs of this model take it."""
-        if kind.in_trials and not kind.in_time:
-            if len(self.factors) > 1:
-                raise errors.one_factor_only(kind.name, list(self.factors))
-            return next(iter(self.factors.values()))
-        return dict(self.factors)
+        if not model.one_factor:
+            return dict(self.factors)
+        if len(self.factors) > 1:
+            raise errors.one_factor_only(model.name, list(self.factors))
+        return next(iter(self.factors.values()))
 
-    def options(self, kind: Kind) -> dict[str, Any]:
+    def options(self, model: Description) -> dict[str, Any]:
         """What goes beside X."""
-        return {"times": self.times} if kind.takes_times and self.times is not None else {}
+        return {"times": self.times} if model.takes_times and self.times is not None else {}
 
 
 def parse_factors(texts: Sequence[str]) -> dict[str, list[str]]:
@@ -84,9 +84,9 @@ def are_tables(paths: Sequence[Path]) -> bool:
 
 
 def read_files(
-    paths: Sequence[Path], kind: Kind, reading: Reading, known: Mapping[str, FactorSpec] | None = None
+    paths: Sequence[Path], model: Description, reading: Reading, known: Mapping[str, FactorSpec] | None = None
 ) -> Data:
-    """Everything in these files; `known` are the factors of the model that the data are meant for."""
+    """Everything in these files; `known` are the factors of a fitted model that the data are meant for."""
     for path in paths:
         if not path.is_file():
             raise errors.no_data_file(str(path))
@@ -99,7 +99,7 @@ def read_files(
     # Imported here: arrays need no pandas.
     from rpmodels.commands.tables import read_table  # noqa: PLC0415
 
-    return read_table(paths[0], kind, reading, known)
+    return read_table(paths[0], model, reading, known)
 
 
 def _from_arrays(paths: Sequence[Path], reading: Reading, known: Mapping[str, FactorSpec] | None) -> Data:

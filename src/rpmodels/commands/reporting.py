@@ -26,8 +26,9 @@ def report(path: Path, data: Sequence[Path], reading: Reading, out: Path | None,
     target = out or (path / PAGE if path.is_dir() else Path(f"{path}.html"))
     check_free(target, force)
     with noted():
-        estimator, kind, read = opened(model, shown, reading)
-        name = path.resolve().name
-        page = model_page(estimator, read.for_model(kind), f"rpmodels: {name}", **read.options(kind))
+        estimator, read = opened(model, shown, reading)
+        title = f"rpmodels: {path.resolve().name}"
+        about = estimator.description
+        page = model_page(estimator, read.for_model(about), title, **read.options(about))
     write_text(target, page)
     return target

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import errors
-from rpmodels.commands.models import Kind
+from rpmodels.commands.models import names_of
 from rpmodels.commands.reading import UNNAMED, Data, Reading
+from rpmodels.estimators import Description
 from rpmodels.observations import FactorSpec
 
 NAMELESS = "Unnamed: "
@@ -24,27 +25,28 @@ DECIMALS = 9
 """Times that are counted from another beginning are rounded: 10.3 − 10.2 shall be 0.1."""
 
 
-def read_table(path: Path, kind: Kind, reading: Reading, known: Mapping[str, FactorSpec] | None) -> Data:
+def read_table(path: Path, model: Description, reading: Reading, known: Mapping[str, FactorSpec] | None) -> Data:
     """The factors of a table: a row an observation, or, for models of trials, a row a time."""
-    _check_options(kind, reading)
+    _check_options(model, reading)
     labels = {column for name in reading.labels for column in reading.factors.get(name, ())}
     frame = _open(path, labels)
     names = [str(name) for name in frame.columns]
-    chosen = _chosen(names, kind, reading)
+    chosen = _chosen(names, model, reading)
     values = {name: _factor(frame, name, columns, reading.labels) for name, columns in chosen.items()}
     values = {name: _as_known(name, each, (known or {}).get(name)) for name, each in values.items()}
-    if not kind.in_trials:
+    if not model.in_trials:
         return Data(values, index={"row": np.arange(len(frame))})
-    if reading.trial is None and not kind.in_time:
-        raise errors.needs_trial(kind.name, names)
-    return _in_trials(frame, values, kind, reading)
+    if reading.trial is None and not model.in_time:
+        raise errors.needs_trial(model.name, names)
+    return _in_trials(frame, values, model, reading)
 
 
-def _check_options(kind: Kind, reading: Reading) -> None:
-    if reading.trial is not None and not kind.in_trials:
-        raise errors.option_not_for("--trial", kind.name, "it takes a row for an observation (trials: gpfa, hmm, lds)")
-    if reading.time is not None and not kind.in_time:
-        raise errors.option_not_for("--time", kind.name, "it knows no time")
+def _check_options(model: Description, reading: Reading) -> None:
+    if reading.trial is not None and not model.in_trials:
+        why = f"it takes a row for an observation (trials: {names_of(lambda each: each.in_trials)})"
+        raise errors.option_not_for("--trial", model.name, why)
+    if reading.time is not None and not model.in_time:
+        raise errors.option_not_for("--time", model.name, "it knows no time")
     if reading.align and reading.time is None:
         raise errors.option_not_for("--align", "data without --time", "it moves the times of every trial")
     for name in reading.labels:
@@ -77,14 +79,14 @@ def _pandas() -> Any:
         raise errors.needs_package("Reading a table", "pandas", "pip install 'rpmodels[tables]'") from failure
 
 
-def _chosen(names: Sequence[str], kind: Kind, reading: Reading) -> dict[str, Sequence[str]]:
+def _chosen(names: Sequence[str], model: Description, reading: Reading) -> dict[str, Sequence[str]]:
     """Columns by factor; of a single series all that are left."""
     for option, name in (("--trial", reading.trial), ("--time", reading.time)):
         if name is not None and name not in names:
             raise errors.no_such_column(option, name, names)
     if not reading.factors:
-        if not kind.in_trials:
-            raise errors.needs_factors(kind.name, names)
+        if not model.in_trials:
+            raise errors.needs_factors(model.name, names)
         rest = [name for name in names if name not in (reading.trial, reading.time) and not name.startswith(NAMELESS)]
         return {UNNAMED: rest}
     there = dict(reading.factors)
@@ -145,19 +147,19 @@ class _Rows:
     times: list[NDArray[np.float64]] | None
 
 
-def _in_trials(frame: Any, values: Mapping[str, NDArray[Any]], kind: Kind, reading: Reading) -> Data:
+def _in_trials(frame: Any, values: Mapping[str, NDArray[Any]], model: Description, reading: Reading) -> Data:
     rows = _rows(frame, reading)
     if rows.times is not None:
-        if not kind.takes_times and any(map(_is_uneven, rows.times)):
-            warnings.warn(errors.uneven_steps(kind.name, str(reading.time)), stacklevel=2)
+        if not model.takes_times and any(map(_is_uneven, rows.times)):
+            warnings.warn(errors.uneven_steps(model.name, str(reading.time)), stacklevel=2)
         if rows.names is not None and not reading.align:
             _check_clock(str(reading.time), rows.times)
-    index = _index(rows, kind, reading)
+    index = _index(rows, model, reading)
     if rows.names is None:
         (places,) = rows.places
         recording = {name: each[places] for name, each in values.items()}
         return Data(recording, rows.times[0] if rows.times else None, None, index)
-    if reading.trial is not None and kind.in_time and len(rows.places) == 1:
+    if reading.trial is not None and model.in_time and len(rows.places) == 1:
         warnings.warn(errors.one_trial("--trial", reading.trial, len(frame)), stacklevel=2)
     trials = {name: [each[places] for places in rows.places] for name, each in values.items()}
     times = rows.times
@@ -211,10 +213,10 @@ def _check_clock(column: str, times: Sequence[NDArray[np.float64]]) -> None:
         raise errors.times_run_on(column, *map(float, gaps[0]))
 
 
-def _index(rows: _Rows, kind: Kind, reading: Reading) -> dict[str, NDArray[Any]]:
+def _index(rows: _Rows, model: Description, reading: Reading) -> dict[str, NDArray[Any]]:
     """Trial and time as they stand in the table, a value for every row of the results."""
     lengths = [len(each) for each in rows.places]
-    if not kind.in_time:
+    if not model.in_time:
         return {str(reading.trial): np.asarray(rows.names)}
     index: dict[str, NDArray[Any]] = {}
     if rows.names is not None:

@@ -9,9 +9,8 @@ from rpmodels import errors
 from rpmodels.commands.fitting import noted
 from rpmodels.commands.folders import fit_record
 from rpmodels.commands.latents import latents_of
-from rpmodels.commands.models import Kind, kind_of
 from rpmodels.commands.reading import Data, Reading, are_tables, read_files
-from rpmodels.estimators import RPMEstimator, load
+from rpmodels.estimators import Description, RPMEstimator, load
 from rpmodels.observations import FactorSpec
 
 SUFFIXES = (".npz", ".csv")
@@ -26,18 +25,17 @@ def transform_files(model: Path, paths: Sequence[Path], out: Path, reading: Read
     if out.exists() and not force:
         raise errors.would_overwrite(str(out))
     with noted():
-        estimator, kind, data = opened(model, paths, reading)
-        latents_of(estimator, kind, data).write(out)
+        estimator, data = opened(model, paths, reading)
+        latents_of(estimator, data).write(out)
 
 
-def opened(model: Path, paths: Sequence[Path], reading: Reading) -> tuple[RPMEstimator, Kind, Data]:
+def opened(model: Path, paths: Sequence[Path], reading: Reading) -> tuple[RPMEstimator, Data]:
     """A saved model, and files read as it wants them."""
     estimator = load(model)
-    kind = kind_of(estimator)
     reading = _completed(reading, model, are_tables(paths))
     if are_tables(paths):
-        reading = replace(reading, labels=_labels(reading, kind, estimator.model_.specs))
-    return estimator, kind, read_files(paths, kind, reading, estimator.model_.specs)
+        reading = replace(reading, labels=_labels(reading, estimator.description, estimator.model_.specs))
+    return estimator, read_files(paths, estimator.description, reading, estimator.model_.specs)
 
 
 def _completed(reading: Reading, model: Path, table: bool) -> Reading:
@@ -52,9 +50,9 @@ def _completed(reading: Reading, model: Path, table: bool) -> Reading:
     return replace(reading, trial=trial, time=time, align=reading.align or before["align"])
 
 
-def _labels(reading: Reading, kind: Kind, specs: Mapping[str, FactorSpec]) -> list[str]:
+def _labels(reading: Reading, model: Description, specs: Mapping[str, FactorSpec]) -> list[str]:
     """The factors that are labels to the model."""
     labels = [name for name, spec in specs.items() if spec.is_label]
-    if labels and kind.in_trials and not kind.in_time:
+    if labels and model.one_factor:
         return list(reading.factors)  # the one factor may have any name
     return [name for name in labels if name in reading.factors]

@@ -139,7 +139,8 @@ def uneven_steps(model: str, column: str) -> RPModelsWarning:
 
 def one_factor_only(model: str, names: Sequence[str]) -> InputError:
     """Several factors where one is expected."""
-    return InputError(f"{model} takes one factor: expected one array, or one --factor; got {', '.join(names)}.")
+    listed = ", ".join(map(str, names))
+    return InputError(f"{model} takes one factor: expected one array, one list, or one --factor; got {listed}.")
 
 
 def other_size(model: str, expected: str, got: str) -> InputError:

@@ -3,6 +3,7 @@
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.categorical import RPCategorical
 from rpmodels.estimators.continuous import LatentPosterior
+from rpmodels.estimators.description import Circle, Coordinates, Description, LatentKind, Latents, Proportions, States
 from rpmodels.estimators.engine import Engine
 from rpmodels.estimators.factor_analysis import RPFA
 from rpmodels.estimators.gaussian_process import RPGPFA
@@ -10,7 +11,9 @@ from rpmodels.estimators.groups import Inference, Recognition, Search, Training
 from rpmodels.estimators.hidden_markov import RPHMM
 from rpmodels.estimators.linear_dynamics import RPLDS
 from rpmodels.estimators.marginals import LatentMarginals
+from rpmodels.estimators.registry import default_for, estimator_named, registered
 from rpmodels.estimators.topics import RPLDA
+from rpmodels.estimators.trials import check_divisible, plain_data
 
 load = RPMEstimator.load
 
@@ -20,14 +23,26 @@ __all__ = [
     "RPHMM",
     "RPLDA",
     "RPLDS",
+    "Circle",
+    "Coordinates",
+    "Description",
     "Engine",
     "Inference",
+    "LatentKind",
     "LatentMarginals",
     "LatentPosterior",
+    "Latents",
+    "Proportions",
     "RPCategorical",
     "RPMEstimator",
     "Recognition",
     "Search",
+    "States",
     "Training",
+    "check_divisible",
+    "default_for",
+    "estimator_named",
     "load",
+    "plain_data",
+    "registered",
 ]

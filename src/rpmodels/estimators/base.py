@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from rpmodels import errors
 from rpmodels.estimators import choices, files, summary, tables
 from rpmodels.estimators.common import CommonArguments
+from rpmodels.estimators.description import Description, Latents
 from rpmodels.estimators.fingerprint import fingerprint
 from rpmodels.estimators.results import Results
 from rpmodels.fitted import FittedRPM
@@ -57,6 +58,8 @@ LEARNT_NOTHING = 1e-3
 class RPMEstimator(Results, CommonArguments, ABC):
     """fit / score / score_samples in scikit-learn's manner. A subclass builds the model and names its verbs."""
 
+    description: ClassVar[Description]
+    """What everybody above asks of an estimator, beside `latents`."""
     low_rate: ClassVar[float] = 0.3
     """Share of the steps after the drop of the learning rate."""
     sites_and_trials_a_step: ClassVar[tuple[int, int]] = (10_000, 20)
@@ -249,8 +252,7 @@ class RPMEstimator(Results, CommonArguments, ABC):
             parts: arguments that are your own code (`network=`, `kernel=`, …), built as they were when saved
 
         """
-        known = _family_tree(RPMEstimator)
-        estimator = files.load(path, known, device, dtype, parts)
+        estimator = files.load(path, concrete(), device, dtype, parts)
         if not isinstance(estimator, cls):
             raise errors.other_class(str(path), cls.__name__, type(estimator).__name__)
         return estimator
@@ -278,6 +280,13 @@ class RPMEstimator(Results, CommonArguments, ABC):
         X, _ = adapters.to_trials(X, series=False)
         factors = None if isinstance(X, Mapping) else tables.columns(self)
         return read(tables.checked(self, X, reset=False), factors=factors, presence=presence, known=known)
+
+    @abstractmethod
+    def latents(self, X: Any, *, presence: Any = None) -> Latents:
+        """What the model says of data, from whatever factors are present, in the form of X.
+
+        Beside the data it takes what `description.takes` names.
+        """
 
     def score_samples(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[np.float64]:
         """log W of every observation (eq 4): nats above the independent model, each scored alone."""
@@ -308,10 +317,13 @@ def _collapsed(free_energy: float, observations: Observations) -> bool:
     return bool(free_energy < LEARNT_NOTHING * max(1.0, float(observations.exists.sum(1).mean())))
 
 
-def _family_tree(kind: type) -> dict[str, type]:
-    """Every estimator there is, by name."""
-    children: list[type] = kind.__subclasses__()
-    tree = {each.__name__: each for each in children if not isabstract(each)}
-    for each in children:
-        tree |= _family_tree(each)
+def concrete() -> dict[str, type[RPMEstimator]]:
+    """Every estimator there is, by the name of its class."""
+    return _below(RPMEstimator)
+
+
+def _below(kind: Any) -> dict[str, Any]:
+    tree = {each.__name__: each for each in kind.__subclasses__() if not isabstract(each)}
+    for each in kind.__subclasses__():
+        tree |= _below(each)
     return tree

@@ -15,6 +15,7 @@ from rpmodels.estimators import choices
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.common import OF_STATES, WithFactors
+from rpmodels.estimators.description import Description, Latents, States
 from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, SplitMerge, Start, TrainingSettings
 from rpmodels.mixtures import PerSite
 from rpmodels.model import RPM
@@ -41,6 +42,7 @@ class RPCategorical(WithFactors, RPMEstimator):
 
     """
 
+    description = Description("categorical", States(), "n_states")
     usual: ClassVar[Mapping[str, Any]] = {"training.batch_size": 500}
     refused = OF_STATES
 
@@ -66,6 +68,11 @@ class RPCategorical(WithFactors, RPMEstimator):
         return max(1, round(INTERVAL * training.max_iter))
 
     # ---- using ------------------------------------------------------------------------------
+
+    def latents(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Latents:
+        """Probabilities of the states (N, K), and the most probable ones (N,)."""
+        found = self.predict_proba(X, presence=presence)
+        return Latents(found, probabilities=found, states=found.argmax(1))
 
     def predict_proba(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
         """Posterior over the states from every factor that is present (A14): (N, K)."""

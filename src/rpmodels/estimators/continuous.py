@@ -18,6 +18,7 @@ from rpmodels.estimators import choices, tables
 from rpmodels.estimators.arguments import GroupOf, argument
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.common import WithFactors
+from rpmodels.estimators.description import Latents
 from rpmodels.estimators.groups import Inference
 from rpmodels.estimators.layout import Layout, joined
 from rpmodels.estimators.marginals import variances
@@ -147,6 +148,11 @@ class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, ABC):
     def _new(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
         """New data, checked against what the model was fitted to."""
         return self._read(X, known=self._fitted().specs, **options)
+
+    def latents(self, X: Any, **options: Any) -> Latents:
+        """Means and variances (…, K), and when they are; `options` as in `posterior`."""
+        found = self.posterior(X, **options)
+        return Latents(found.mean, spread=found.variance, times=found.times)
 
     def transform(self, X: Any, **options: Any) -> Any:
         """Posterior means of the latents, from whatever factors are present, in the form of X."""

@@ -7,6 +7,7 @@ from rpmodels.checks import Flag
 from rpmodels.estimators import tables
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.continuous import ContinuousEstimator
+from rpmodels.estimators.description import Coordinates, Description
 from rpmodels.estimators.layout import Layout, Rows
 from rpmodels.families import Family
 from rpmodels.learning import AsGiven, RandomStart, Start, TrainingSettings
@@ -26,6 +27,7 @@ class RPFA(ContinuousEstimator):
 
     """
 
+    description = Description("fa", Coordinates(), "n_latents")
     usual: ClassVar[Mapping[str, Any]] = {"training.batch_size": 500}
     refused: ClassVar[Mapping[str, str]] = {
         "inference.atoms": "every observation is one site, with a mixture of its own kind"

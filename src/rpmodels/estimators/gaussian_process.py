@@ -17,6 +17,7 @@ from rpmodels.estimators import kernels, layout
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
+from rpmodels.estimators.description import Coordinates, Description
 from rpmodels.estimators.marginals import LatentMarginals
 from rpmodels.estimators.series import atoms_of_series, check_clock, read_series, times_ahead
 from rpmodels.families import Family
@@ -49,6 +50,7 @@ class RPGPFA(ContinuousEstimator):
 
     """
 
+    description = Description("gpfa", Coordinates(), "n_latents", in_trials=True, in_time=True, takes=("times",))
     low_rate = 0.1
 
     n_latents = 1

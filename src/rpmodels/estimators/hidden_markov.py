@@ -17,6 +17,7 @@ from rpmodels.estimators import choices
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
 from rpmodels.estimators.common import OF_STATES, WithFactors
+from rpmodels.estimators.description import Description, Latents, States
 from rpmodels.estimators.layout import Layout, joined, padded_to
 from rpmodels.estimators.series import check_moves, read_series
 from rpmodels.estimators.streams import Stream
@@ -46,6 +47,7 @@ class RPHMM(WithFactors, RPMEstimator):
 
     """
 
+    description = Description("hmm", States(), "n_states", in_trials=True, in_time=True)
     sites_and_trials_a_step = (1_000, 10)
 
     refused = OF_STATES
@@ -105,6 +107,16 @@ class RPHMM(WithFactors, RPMEstimator):
         return max(1, round(INTERVAL * training.max_iter))
 
     # ---- using ------------------------------------------------------------------------------
+
+    def latents(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Latents:
+        """Probabilities of the states (…, K), and their most probable sequences (…) with their times."""
+        observations, layout = self._new(X, presence)
+        posteriors = self._posteriors(observations)
+        found, states = (
+            layout.form(joined(each, observations.n_sites))
+            for each in ([q.mu for q in posteriors], [q.viterbi() for q in posteriors])
+        )
+        return Latents(found, probabilities=found, states=states, times=layout.times)
 
     def read(self, X: Any, presence: Mapping[str, Any] | None = None) -> Observations:
         """New data as the library holds them, checked against what the model was fitted to."""

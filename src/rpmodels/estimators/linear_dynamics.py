@@ -15,6 +15,7 @@ from rpmodels.estimators import layout
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
+from rpmodels.estimators.description import Coordinates, Description
 from rpmodels.estimators.marginals import LatentMarginals
 from rpmodels.estimators.series import atoms_of_series, check_moves, check_steps, read_series, times_ahead
 from rpmodels.estimators.streams import Stream
@@ -47,6 +48,9 @@ class RPLDS(ContinuousEstimator):
 
     """
 
+    description = Description(
+        "lds", Coordinates(), "n_latents", in_trials=True, in_time=True, takes=("times", "inputs")
+    )
     low_rate = 0.1
     usual: ClassVar[Mapping[str, Any]] = {"inference.atoms": "pooled", "recognition.covariance": "full"}
     refused: ClassVar[Mapping[str, str]] = {

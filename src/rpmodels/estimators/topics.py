@@ -16,12 +16,13 @@ from rpmodels.estimators import choices
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
 from rpmodels.estimators.common import OF_STATES
+from rpmodels.estimators.description import Description, Latents, Proportions
 from rpmodels.estimators.layout import joined
 from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.learning import AsGiven, Move, RandomStart, SpectralStart, SplitMergeSites, Start, TrainingSettings
 from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
 from rpmodels.model import RPM
-from rpmodels.observations import Observations, cut_patches, read
+from rpmodels.observations import Observations, adapters, cut_patches, read
 from rpmodels.observations.patches import PADDINGS
 from rpmodels.priors import DirichletPosterior, DirichletPrior
 
@@ -58,6 +59,7 @@ class RPLDA(TransformerMixin, RPMEstimator):
 
     """
 
+    description = Description("lda", Proportions(), "n_topics", in_trials=True, one_factor=True)
     sites_and_trials_a_step = (500, 5)
 
     usual: ClassVar[Mapping[str, Any]] = {"training.max_gradient_norm": 1.0}
@@ -117,6 +119,9 @@ class RPLDA(TransformerMixin, RPMEstimator):
         return self._fit(observations, checkpoint, checkpoint_every)
 
     def _read(self, X: Any, presence: Any = None, **options: Any) -> Observations:
+        X, _ = adapters.to_trials(X, timed=False)  # rows of a frame are parts, by its first level
+        if isinstance(X, Mapping):
+            raise errors.one_factor_only(type(self).__name__, list(X))
         if self.patch_size is not None:
             X = [cut_patches(image, self.patch_size, self.stride, self.padding) for image in X]
         given = None if presence is None else {FACTOR: presence}
@@ -151,6 +156,13 @@ class RPLDA(TransformerMixin, RPMEstimator):
 
     # ---- using ------------------------------------------------------------------------------
 
+    def latents(self, X: Any, *, presence: Any = None) -> Latents:
+        """Mixtures of the observations (N, K), and probabilities and topics of their parts."""
+        observations = self.read(X, presence)
+        posteriors = self._posteriors(observations)
+        parts = self._formed([q.mu for q in posteriors], observations)
+        return Latents(_proportions(posteriors), probabilities=parts, states=_most_probable(parts))
+
     def read(self, X: Any, presence: Any = None) -> Observations:
         """New data as the library holds them, checked against what the model was fitted to."""
         return self._read(X, presence, known=self._fitted().specs)
@@ -160,8 +172,7 @@ class RPLDA(TransformerMixin, RPMEstimator):
 
     def transform(self, X: Any, *, presence: Any = None) -> NDArray[Any]:
         """ω̄, the mixture of every observation: (N, K)."""
-        posteriors = self._posteriors(self.read(X, presence))
-        return np.asarray(torch.cat([q.proportions for q in posteriors]).cpu().numpy())
+        return _proportions(self._posteriors(self.read(X, presence)))
 
     def predict_proba(self, X: Any, *, presence: Any = None) -> Any:
         """Probabilities of the topics of every part: (N, J, K), or a list of (J_n, K) where they differ in number."""
@@ -170,8 +181,7 @@ class RPLDA(TransformerMixin, RPMEstimator):
 
     def predict(self, X: Any, *, presence: Any = None) -> Any:
         """The most probable topic of every part: (N, J), or a list."""
-        found = self.predict_proba(X, presence=presence)
-        return [each.argmax(-1) for each in found] if isinstance(found, list) else found.argmax(-1)
+        return _most_probable(self.predict_proba(X, presence=presence))
 
     def recognise(self, X: Any) -> Any:
         """f(z|x) of every part by itself, without its neighbours: (N, J, K), or a list."""
@@ -218,3 +228,13 @@ class RPLDA(TransformerMixin, RPMEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the topics, for data frames."""
         return np.asarray([f"topic{k}" for k in range(self.n_topics)], object)
+
+
+def _proportions(posteriors: Sequence[DirichletPosterior]) -> NDArray[Any]:
+    """ω̄, (N, K)."""
+    return np.asarray(torch.cat([q.proportions for q in posteriors]).cpu().numpy())
+
+
+def _most_probable(parts: Any) -> Any:
+    """The topic of every part: (N, J), or a list."""
+    return [each.argmax(-1) for each in parts] if isinstance(parts, list) else parts.argmax(-1)

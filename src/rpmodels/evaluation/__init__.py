@@ -1,5 +1,6 @@
 """Model choice, comparisons, and tests of what a model has found."""
 
+from rpmodels.alignment import align_angles, align_latents, align_states
 from rpmodels.evaluation.calibration import BetweenFactors, between_factors
 from rpmodels.evaluation.comparison import Comparison, compare_baselines
 from rpmodels.evaluation.cross_validation import Choice, CrossValidation, choose, cross_validate
@@ -7,7 +8,7 @@ from rpmodels.evaluation.decoding import Decoder, Decoding, decode
 from rpmodels.evaluation.diagnostics import Diagnosis, Finding, diagnose
 from rpmodels.evaluation.folds import TrialFolds
 from rpmodels.evaluation.shuffle import ShuffleTest, shuffle_test
-from rpmodels.evaluation.stability import Stability, align_latents, align_states, stability
+from rpmodels.evaluation.stability import Stability, stability
 
 __all__ = [
     "BetweenFactors",
@@ -21,6 +22,7 @@ __all__ = [
     "ShuffleTest",
     "Stability",
     "TrialFolds",
+    "align_angles",
     "align_latents",
     "align_states",
     "between_factors",

@@ -4,6 +4,7 @@ If posteriors are right, the mean given all factors scatters around the mean giv
 v_one − v_all (the law of total variance). So the data of the other factors judge the error bars of the first.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,17 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import errors
+from rpmodels.estimators import Latents
 
 SMALLEST = 1e-6
 """Variance below which the other factors told nothing new."""
 
 
 @runtime_checkable
-class HasPosterior(Protocol):
-    """A fitted estimator with continuous latents."""
+class HasLatents(Protocol):
+    """A fitted estimator."""
 
-    def posterior(self, X: Any, **options: Any) -> Any:
-        """With a mean and a variance."""
+    @property
+    def latents(self) -> Callable[..., Latents]:
+        """What it says of data."""
 
 
 @dataclass(frozen=True)
@@ -34,24 +37,27 @@ class BetweenFactors:
     all_factors: NDArray[np.float64]
 
 
-def between_factors(model: HasPosterior, X: Any, factor: str, **options: Any) -> BetweenFactors:
+def between_factors(model: HasLatents, X: Any, factor: str, **options: Any) -> BetweenFactors:
     """For `rp.plots.calibration(found.mean, found.variance, found.all_factors)`: above the diagonal one is too modest.
 
     Args:
-        model: fitted, of two factors or more
+        model: fitted, of two factors or more and latents that are coordinates
         X: a dict of factors, best of trials that the model has not seen
         factor: the one whose error bars are judged
-        options: as in `posterior` (times)
+        options: as in `latents` (times)
 
     """
     if not isinstance(X, dict) or len(X) < 2:
         raise errors.bad_value("X", "a dict of two factors or more", type(X).__name__)
     if factor not in X:
         raise errors.unknown_factor(factor, list(X))
-    one, every = model.posterior({factor: X[factor]}, **options), model.posterior(X, **options)
-    gained = _flat(one.variance) - _flat(every.variance)
+    one = model.latents({factor: X[factor]}, **options)
+    if one.spread is None:
+        raise errors.needs_variances("between_factors", type(model).__name__)
+    every = model.latents(X, **options)
+    gained = _flat(one.spread) - _flat(every.spread)
     told = gained > SMALLEST
-    return BetweenFactors(factor, _flat(one.mean)[told], gained[told], _flat(every.mean)[told])
+    return BetweenFactors(factor, _flat(one.values)[told], gained[told], _flat(every.values)[told])
 
 
 def _flat(values: Any) -> NDArray[np.float64]:

@@ -1,6 +1,5 @@
 """The RPM beside what needs no model: the same scaling, splits and seeds for all, with the spread."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,23 +7,15 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.ndimage import gaussian_filter1d
 from sklearn.base import clone
-from sklearn.cluster import KMeans
-from sklearn.cross_decomposition import CCA
-from sklearn.decomposition import PCA, FactorAnalysis
 
-from rpmodels import checks, errors, metrics
-from rpmodels.baselines import GPFA
-from rpmodels.estimators import RPFA, RPGPFA, RPCategorical, RPMEstimator
+from rpmodels import alignment, checks, errors, metrics
+from rpmodels.estimators import Latents, RPMEstimator, default_for
 from rpmodels.evaluation.decoding import KINDS, Decoder
-from rpmodels.evaluation.folds import Index, TrialFolds, n_trials, subset
+from rpmodels.evaluation.folds import Given, Index, TrialFolds, divisible, n_trials, subset
+from rpmodels.evaluation.rivals import Rivals, Trials, rivals_of
 from rpmodels.learning.parallel import parallel_map
 from rpmodels.observations import Observations, fit_scaling
-
-Trials = list[NDArray[np.float64]]
-SMOOTHING = 5.0
-"""Bins (sd) of the smoothed PCA."""
 
 
 @dataclass(frozen=True)
@@ -42,71 +33,6 @@ class Comparison:
         return "\n".join(lines)
 
 
-class Method(ABC):
-    """Latents without an RPM. Methods see scaled bins, factors side by side, zero (the mean) where absent."""
-
-    name: str
-
-    @abstractmethod
-    def latents(self, training: Trials, all_trials: Trials, n_latents: int, seed: int) -> Trials:
-        """Fitted to some trials, applied to all."""
-
-
-class ByBins(Method):
-    """Any of scikit-learn's decompositions of single bins, after smoothing within trials."""
-
-    def __init__(self, name: str, kind: Any, smoothing: float = 0.0) -> None:
-        self.name = name
-        self._kind = kind
-        self._smoothing = smoothing
-
-    def latents(self, training: Trials, all_trials: Trials, n_latents: int, seed: int) -> Trials:
-        """Bin by bin."""
-        model = self._kind(n_latents, random_state=seed).fit(np.concatenate([self._smooth(x) for x in training]))
-        return [model.transform(self._smooth(x)) for x in all_trials]
-
-    def _smooth(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(gaussian_filter1d(x, self._smoothing, axis=0)) if self._smoothing else x
-
-
-class LinearGPFA(Method):
-    """`baselines.GPFA`."""
-
-    name = "GPFA"
-
-    def latents(self, training: Trials, all_trials: Trials, n_latents: int, seed: int) -> Trials:
-        """Smoothed by its own Gaussian processes."""
-        return list(GPFA(n_latents, random_state=seed).fit(training).transform(all_trials))
-
-
-class Canonical(Method):
-    """Canonical correlation analysis of the first factor with the others; latents are the mean of both sides."""
-
-    name = "CCA"
-
-    def __init__(self, first: int) -> None:
-        self._first = first
-
-    def latents(self, training: Trials, all_trials: Trials, n_latents: int, seed: int) -> Trials:
-        """Bin by bin."""
-        rows = np.concatenate(training)
-        size = min(n_latents, self._first, rows.shape[1] - self._first)
-        model = CCA(size, max_iter=2000).fit(rows[:, : self._first], rows[:, self._first :])
-        return [np.mean(model.transform(x[:, : self._first], x[:, self._first :]), 0) for x in all_trials]
-
-
-def methods_for(estimator: RPMEstimator, widths: Sequence[int], longest: int) -> list[Method]:
-    """What to compare with: k-means for states, else decompositions; GPFA for series, CCA for several factors."""
-    if isinstance(estimator, RPCategorical):
-        return []
-    chosen: list[Method] = [ByBins("PCA", PCA), ByBins("FA", FactorAnalysis)]
-    if longest > 1:
-        chosen += [ByBins("PCA, smoothed", PCA, SMOOTHING), LinearGPFA()]
-    if len(widths) > 1:
-        chosen.append(Canonical(widths[0]))
-    return chosen
-
-
 def compare_baselines(
     X: Any,
     y: Any = None,
@@ -117,15 +43,20 @@ def compare_baselines(
     n_seeds: int = 1,
     random_state: int = 0,
     n_jobs: int | None = None,
+    **options: Any,
 ) -> Comparison:
-    """An RPM against PCA, factor analysis, linear GPFA, CCA or k-means, on trials that none of them has seen.
+    """An RPM against methods without one, on trials that none of them has seen.
+
+    Coordinates stand beside PCA, factor analysis, linear GPFA and CCA; states beside k-means; topics beside k-means of
+    parts and latent Dirichlet allocation over clusters of them.
 
     With `y` (behaviour, or labels) the measures are how well it can be read from the latents, linearly ("ridge") and by
-    15 nearest neighbours ("knn"); for discrete latents the accuracy after matching states to labels on the training
-    trials. Without, how well the latents of each method can be read from those of the RPM ("agreement").
+    15 nearest neighbours ("knn"); for labels of single states or parts the accuracy after matching states to labels on
+    the training trials. Without, how well the latents of each method can be read from those of the RPM ("agreement"; of
+    states: the share of equal ones).
 
     Args:
-        X: trials or rows, as `fit` takes them
+        X: trials or rows, as `fit` takes them, but one long recording: cut it into trials first
         y: one value per bin or per trial
         estimator: the RPM; default RPGPFA(3) for series, RPFA(2) for tables
         cv: folds, or a splitter
@@ -133,17 +64,18 @@ def compare_baselines(
         n_seeds: fits of every fold
         random_state: the first seed
         n_jobs: folds and seeds at once
+        options: as in `fit` (times, inputs, presence); the other methods see neither times nor inputs
 
     """
     checks.integer("n_seeds", n_seeds, 1)
-    model = estimator if estimator is not None else _default(X)
-    if isinstance(model, RPCategorical) and y is None:
-        raise errors.bad_value("y", "labels, to compare states with", "none")
-    if y is not None and n_trials(y) != n_trials(X):
-        raise errors.bad_value("y", f"{n_trials(X)} trials as in X", n_trials(y))
+    model = estimator if estimator is not None else default_for(X)
+    rivals = rivals_of(model.description.latent)
+    given = divisible(model, X, **options)
+    if y is not None and n_trials(y) != n_trials(given.X):
+        raise errors.bad_value("y", f"{n_trials(given.X)} trials as in X", n_trials(y))
     splitter = TrialFolds(cv) if isinstance(cv, int) else cv
-    tasks = [(fold, random_state + seed) for fold in splitter.split(X, None, groups) for seed in range(n_seeds)]
-    found = list(parallel_map(_one_fold, tasks, n_jobs, model, X, y))
+    tasks = [(fold, random_state + seed) for fold in splitter.split(given.X, None, groups) for seed in range(n_seeds)]
+    found = list(parallel_map(_one_fold, tasks, n_jobs, model, rivals, given, y))
     names = {name: list(measures) for name, measures in found[0].items()}
     return Comparison({
         name: {measure: np.array([each[name][measure] for each in found]) for measure in measures}
@@ -151,55 +83,66 @@ def compare_baselines(
     })  # fmt: skip
 
 
-def _default(X: Any) -> RPMEstimator:
-    first = next(iter(X.values())) if isinstance(X, Mapping) else X
-    series = isinstance(first, list) or np.ndim(first) > 2
-    return RPGPFA(3) if series else RPFA(2)
-
-
 def _one_fold(
-    task: tuple[tuple[Index, Index], int], estimator: RPMEstimator, X: Any, y: Any
+    task: tuple[tuple[Index, Index], int], estimator: RPMEstimator, rivals: Rivals, given: Given, y: Any
 ) -> dict[str, dict[str, float]]:
-    (training, held_out), seed = task
-    model = clone(estimator).set_params(random_state=seed).fit(subset(X, training))
-    observations = model.read(X)
-    bins = scaled_bins(observations, training)
-    if isinstance(model, RPCategorical):
-        return _states(model, X, y, training, held_out, bins, seed)
-    own = model.transform(X)
-    ours = [np.asarray(each, np.float64).reshape(-1, np.shape(each)[-1]) for each in own]
+    fold, seed = task
+    model = given.only(fold[0]).fit(clone(estimator).set_params(random_state=seed))
+    ours = _listed(model, model.latents(given.X, **given.new))
+    observations = model.read(given.X, **given.new)
+    bins = scaled_bins(observations, fold[0])
     widths = [int(np.prod(spec.event_shape)) for spec in observations.specs.values() if not spec.is_label]
-    found = {_name(model): ours}
-    for method in methods_for(model, widths, observations.n_sites):
-        found[method.name] = method.latents([bins[n] for n in training], bins, ours[0].shape[1], seed)
-    return {name: _measures(each, ours, y, training, held_out) for name, each in found.items()}
-
-
-def _name(model: RPMEstimator) -> str:
-    return type(model).__name__
-
-
-def _measures(latents: Trials, ours: Trials, y: Any, training: Index, held_out: Index) -> dict[str, float]:
-    new = subset(latents, held_out)
+    size = int(getattr(model, model.description.size))
+    found = {type(model).__name__: ours}
+    for method in rivals.methods(widths, observations.n_sites):
+        found[method.name] = method.latents([bins[n] for n in fold[0]], bins, size, seed)
+    labels = None if y is None else _labels(y, ours.states, rivals.of_sites)
+    if labels is not None:
+        return {name: {"accuracy": _accuracy(each, labels, size, fold)} for name, each in found.items()}
     if y is None:
-        return {"agreement": 1.0 - metrics.nmse(subset(ours, held_out), new)}
-    given = list(y)
-    fitted = (Decoder(kind).fit(subset(latents, training), subset(given, training)) for kind in KINDS)
-    return {decoder.kind: decoder.score(new, subset(given, held_out)) for decoder in fitted}
+        return {name: {"agreement": _agreement(each, ours, rivals, size, fold[1])} for name, each in found.items()}
+    return {name: _decoded(each.values, list(y), fold) for name, each in found.items()}
 
 
-def _states(
-    model: RPCategorical, X: Any, y: Any, training: Index, held_out: Index, bins: Trials, seed: int
-) -> dict[str, dict[str, float]]:
-    """Accuracy of states matched to labels on the training trials."""
-    codes = np.unique(np.asarray(y), return_inverse=True)[1]
-    rows = np.concatenate(bins)
-    clusters = KMeans(model.n_states, n_init=10, random_state=seed).fit(rows[training]).predict(rows)
-    scores = {}
-    for name, states in ((_name(model), model.predict(X)), ("k-means", clusters)):
-        matching = metrics.match_states(codes[training], states[training], model.n_states)
-        scores[name] = {"accuracy": float((matching[states[held_out]] == codes[held_out]).mean())}
-    return scores
+def _listed(model: RPMEstimator, found: Latents) -> Latents:
+    """A trial after the other: points (T_n, D) for regressions, and states (T_n,) where there are some."""
+    points = [np.asarray(each, np.float64) for each in model.description.latent.points(found)]
+    states = None if found.states is None else [np.atleast_1d(each) for each in found.states]
+    return Latents([each.reshape(-1, each.shape[-1]) for each in points], states=states)
+
+
+def _labels(y: Any, states: Sequence[NDArray[Any]] | None, of_sites: bool) -> list[NDArray[Any]] | None:
+    """The label of every state, as numbers; None where `y` says something else."""
+    if states is None:
+        return None
+    parts = [np.asarray(each) for each in y]
+    if of_sites:
+        parts = [np.full(len(s), each) if each.ndim == 0 else each for each, s in zip(parts, states, strict=True)]
+    if any(each.dtype.kind == "f" or each.shape != s.shape for each, s in zip(parts, states, strict=True)):
+        return None
+    codes = np.unique(np.concatenate(parts), return_inverse=True)[1]
+    return list(np.split(codes, np.cumsum([len(each) for each in parts])[:-1]))
+
+
+def _accuracy(found: Latents, labels: Sequence[NDArray[Any]], size: int, fold: tuple[Index, Index]) -> float:
+    """Of states matched to labels on the training trials."""
+    (known, seen), (truth, new) = (
+        (np.concatenate(subset(labels, index)), np.concatenate(subset(found.states, index))) for index in fold
+    )
+    return float((metrics.match_states(known, seen, size)[new] == truth).mean())
+
+
+def _agreement(found: Latents, ours: Latents, rivals: Rivals, size: int, held_out: Index) -> float:
+    """What ours say of theirs."""
+    if rivals.of_sites:
+        return alignment.equal_states(subset(ours.states, held_out), subset(found.states, held_out), size)
+    return alignment.explained(subset(ours.values, held_out), subset(found.values, held_out))
+
+
+def _decoded(latents: Trials, y: list[Any], fold: tuple[Index, Index]) -> dict[str, float]:
+    training, held_out = fold
+    fitted = (Decoder(kind).fit(subset(latents, training), subset(y, training)) for kind in KINDS)
+    return {decoder.kind: decoder.score(subset(latents, held_out), subset(y, held_out)) for decoder in fitted}
 
 
 def scaled_bins(observations: Observations, training: Index) -> Trials:

@@ -8,12 +8,11 @@ import numpy as np
 from sklearn.base import clone
 
 from rpmodels import errors
-from rpmodels.estimators import RPGPFA, RPMEstimator
+from rpmodels.estimators import RPMEstimator
 from rpmodels.estimators.arguments import every_argument
-from rpmodels.evaluation.folds import Index, TrialFolds, subset, subset_of_times
+from rpmodels.evaluation.folds import Given, Index, TrialFolds, divisible
 from rpmodels.free_energy import Score
 from rpmodels.learning.parallel import parallel_map
-from rpmodels.observations import adapters
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,8 @@ def cross_validate(
     cv: int | Any = 5,
     groups: Any = None,
     times: Any = None,
-    presence: Mapping[str, Any] | None = None,
+    inputs: Any = None,
+    presence: Any = None,
     sample_weight: Any = None,
     n_jobs: int | None = None,
 ) -> CrossValidation:
@@ -58,35 +58,24 @@ def cross_validate(
         X: trials in any form that `fit` takes, but one long recording: cut it into trials first
         cv: number of folds, or a splitter with `split(X, y, groups)`
         groups: one label per trial; trials of one group (a session, a subject) are never on both sides
-        times: as in `fit`
+        times: as in `fit`, for estimators that take them
+        inputs: as in `fit`, for estimators that take them
         presence: as in `fit`
         sample_weight: as in `fit`
         n_jobs: folds at once
 
     """
-    X, times = adapters.to_trials(X, times, series=isinstance(estimator, RPGPFA))  # a frame's rows are no trials
+    given = divisible(estimator, X, times=times, inputs=inputs, presence=presence, sample_weight=sample_weight)
     splitter = TrialFolds(cv) if isinstance(cv, int) else cv
-    folds = list(splitter.split(X, None, groups))
-    options = {"times": times, "presence": presence, "sample_weight": sample_weight}
-    given = {name: value for name, value in options.items() if value is not None}
-    scored = list(parallel_map(_score, folds, n_jobs, estimator, X, given))
+    folds = list(splitter.split(given.X, None, groups))
+    scored = list(parallel_map(_score, folds, n_jobs, estimator, given))
     return CrossValidation(tuple(new for new, _ in scored), tuple(old for _, old in scored))
 
 
-def _score(
-    fold: tuple[Index, Index], estimator: RPMEstimator, X: Any, options: Mapping[str, Any]
-) -> tuple[Score, Score]:
-    training, held_out = fold
-    fitted = clone(estimator).fit(subset(X, training), **_of(options, training))
-    new = {name: value for name, value in _of(options, held_out).items() if name != "sample_weight"}
-    return fitted.score(subset(X, held_out), **new), fitted.score_
-
-
-def _of(options: Mapping[str, Any], index: Index) -> dict[str, Any]:
-    return {
-        name: subset_of_times(value, index) if name == "times" else subset(value, index)
-        for name, value in options.items()
-    }
+def _score(fold: tuple[Index, Index], estimator: RPMEstimator, given: Given) -> tuple[Score, Score]:
+    training, held_out = (given.only(index) for index in fold)
+    fitted = training.fit(clone(estimator))
+    return fitted.score(held_out.X, **held_out.new), fitted.score_
 
 
 @dataclass(frozen=True)

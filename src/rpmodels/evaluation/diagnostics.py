@@ -6,7 +6,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from rpmodels.estimators import RPMEstimator
+from rpmodels.estimators import RPMEstimator, plain_data
 from rpmodels.estimators.base import AT_CEILING, LEARNT_NOTHING
 from rpmodels.families import FiniteSupport, Gaussian
 from rpmodels.fitted import FittedRPM, Inferred
@@ -58,6 +58,7 @@ def diagnose(model: RPMEstimator, X: Any, **options: Any) -> Diagnosis:
         options: as in `score` (times, presence)
 
     """
+    X, options = plain_data(model, X, options)
     observations = model.read(X, **options)
     rpm = model.model_
     batches = list(rpm.posterior(observations))
@@ -136,7 +137,8 @@ def _of_states(rpm: FittedRPM, batches: list[Inferred]) -> list[Finding]:
     family = rpm.prior.family
     if not isinstance(family, FiniteSupport):
         return []
-    shares = torch.cat([family.log_probabilities(each.posterior.eta).exp().flatten(0, 1) for each in batches])
+    parts = [(family.log_probabilities(each.posterior.eta), each.batch.sites.exists) for each in batches]
+    shares = torch.cat([each[exists].exp() for each, exists in parts])
     rare = (shares.mean(0) < RARE / family.n_states).nonzero()[:, 0].tolist()
     return (
         [Finding("empty states", f"states {rare} are hardly used: {family.n_states} may be too many.")] if rare else []
@@ -164,7 +166,8 @@ def _of_factors(rpm: FittedRPM, batches: list[Inferred]) -> list[Finding]:
 
 def _of_mixtures(rpm: FittedRPM) -> list[Finding]:
     """F_j far from the prior: the model does not fit (in the model itself they are equal)."""
-    distances = {name: mixture_distance(rpm, name) for name in rpm.names}
+    known = [name for name in rpm.names if isinstance(rpm.recogniser(name).family, FiniteSupport | Gaussian)]
+    distances = {name: mixture_distance(rpm, name) for name in known}
     return [
         Finding("misfit", f"F of factor '{name}' is {far:.2f} nats from the prior (see plots.mixture_against_prior).")
         for name, far in distances.items()

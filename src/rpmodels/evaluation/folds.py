@@ -1,4 +1,4 @@
-"""Trials divided into folds, whatever form they come in: an array, a list, or a dict of either."""
+"""Trials divided into folds, whatever form they come in: an array, a list, or a dict of either; or a container."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold, KFold
 
 from rpmodels import checks, errors
+from rpmodels.estimators import RPMEstimator, check_divisible, plain_data
 
 Index = NDArray[np.int64]
 
@@ -40,6 +41,38 @@ def subset_of_times(times: Any, index: Index) -> Any:
         return {name: subset_of_times(each, index) for name, each in times.items()}
     shared = times is None or (np.ndim(times[0]) == 0 and times[0] is not None)
     return times if shared else subset(times, index)
+
+
+@dataclass(frozen=True)
+class Given:
+    """Trials and what goes beside them (times, presence, weights), divided together."""
+
+    X: Any
+    beside: Mapping[str, Any]
+
+    def only(self, index: Index) -> "Given":
+        """These trials, with what is theirs."""
+        beside = {
+            name: subset_of_times(value, index) if name == "times" else subset(value, index)
+            for name, value in self.beside.items()
+        }
+        return Given(subset(self.X, index), beside)
+
+    def fit(self, estimator: RPMEstimator) -> RPMEstimator:
+        """This estimator, fitted to them."""
+        return estimator.fit(self.X, **self.beside)
+
+    @property
+    def new(self) -> dict[str, Any]:
+        """What verbs take beside data: all but weights."""
+        return {name: value for name, value in self.beside.items() if name != "sample_weight"}
+
+
+def divisible(estimator: RPMEstimator, X: Any, **beside: Any) -> Given:
+    """Data of an estimator that is to be fitted to some of the trials and asked of others."""
+    plain, given = plain_data(estimator, X, beside, fitting=True)
+    check_divisible(estimator, plain)
+    return Given(plain, given)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import checks, errors
-from rpmodels.estimators import RPMEstimator
-from rpmodels.fitted import FittedRPM
+from rpmodels.estimators import RPMEstimator, plain_data
 from rpmodels.observations import Observations
 from rpmodels.seeding import spawn
 
@@ -51,12 +50,13 @@ def shuffle_test(
 
     """
     checks.integer("n_shuffles", n_shuffles, 1)
+    X, options = plain_data(model, X, options)
     observations = model.read(X, **options)
     if len(observations) < 2:
         raise errors.bad_value("X", "at least two observations to shuffle", f"{len(observations)}")
     random = np.random.default_rng(spawn(random_state, 1)[0])
-    null = [_score(model.model_, shuffled(observations, random)) for _ in range(n_shuffles)]
-    return ShuffleTest(_score(model.model_, observations), np.array(null))
+    null = [_score(model, shuffled(observations, random)) for _ in range(n_shuffles)]
+    return ShuffleTest(_score(model, observations), np.array(null))
 
 
 def shuffled(observations: Observations, random: np.random.Generator) -> Observations:
@@ -71,5 +71,5 @@ def shuffled(observations: Observations, random: np.random.Generator) -> Observa
     return replace(observations, values=values)
 
 
-def _score(model: FittedRPM, observations: Observations) -> float:
-    return float(model.free_energies(observations).total.double().mean())
+def _score(model: RPMEstimator, observations: Observations) -> float:
+    return float(model.model_.free_energies(observations).total.double().mean())

@@ -1,16 +1,15 @@
 """Do other seeds find the same thing? Runs aligned with each other, and a score of how well they agree."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import orthogonal_procrustes
 from sklearn.base import clone
 
-from rpmodels import checks, metrics
-from rpmodels.estimators import RPCategorical, RPMEstimator
+from rpmodels import checks
+from rpmodels.estimators import Latents, RPMEstimator, plain_data
+from rpmodels.evaluation.folds import Given
 from rpmodels.learning.parallel import parallel_map
 from rpmodels.seeding import spawn
 
@@ -50,65 +49,29 @@ def stability(
 ) -> Stability:
     """Fit from several seeds and compare what they found on the same data.
 
+    Coordinates are compared by R² and aligned by rotation; states at all sites, and topics of all parts, by the share
+    of equal ones in the best order; angles by the mean cosine after the best turn.
+
     Args:
         estimator: not fitted, and left so
         X: as in `fit`
         n_runs: how many seeds
         random_state: of the seeds
         n_jobs: fits at once
-        options: as in `fit` (times, presence)
+        options: as in `fit` (times, inputs, presence, sample_weight)
 
     """
     checks.integer("n_runs", n_runs, 2)
-    runs = list(parallel_map(_fitted, spawn(random_state, n_runs), n_jobs, estimator, X, options))
-    discrete = isinstance(estimator, RPCategorical)
+    given = Given(*plain_data(estimator, X, options, fitting=True))
+    runs = list(parallel_map(_run, spawn(random_state, n_runs), n_jobs, estimator, given))
+    latent = estimator.description.latent
     found = [each for each, _ in runs]
-    scores = tuple(float(score) for _, score in runs)
-    compare = _share_of_equal_states if discrete else _explained
-    agreement = np.array([[compare(one, other) for other in found] for one in found])
+    scores = tuple(score for _, score in runs)
+    agreement = np.array([[latent.agreement(one, other) for other in found] for one in found])
     best = found[int(np.argmax(scores))]
-    align = align_states if discrete else align_latents
-    return Stability(agreement, scores, tuple(align(each, best) for each in found))
+    return Stability(agreement, scores, tuple(latent.align(each, best) for each in found))
 
 
-def align_latents(latents: metrics.Trials, reference: metrics.Trials) -> Any:
-    """Latents rotated and reflected towards a reference of the same shape (orthogonal Procrustes), in their own form.
-
-    Both are centred over all time points first; the result has the reference's centre.
-    """
-    rows, towards = (_stacked(each) for each in (latents, reference))
-    centre, goal = rows.mean(0), towards.mean(0)
-    rotation, _ = orthogonal_procrustes(rows - centre, towards - goal)
-    if isinstance(latents, np.ndarray):
-        return (latents - centre) @ rotation + goal
-    return [(np.asarray(each) - centre) @ rotation + goal for each in latents]
-
-
-def align_states(probabilities: NDArray[Any], reference: NDArray[Any]) -> NDArray[Any]:
-    """Columns (states) of (…, K) put into the order that agrees best with a reference (Kuhn–Munkres)."""
-    size = probabilities.shape[-1]
-    states, goal = (each.reshape(-1, size).argmax(-1) for each in (probabilities, reference))
-    matching = metrics.match_states(goal, states, size)
-    aligned = np.empty_like(probabilities)
-    aligned[..., matching] = probabilities
-    return aligned
-
-
-def _fitted(seed: int, estimator: RPMEstimator, X: Any, options: dict[str, Any]) -> tuple[Any, float]:
-    model = clone(estimator).set_params(random_state=seed % 2**31).fit(X, **options)
-    new = {name: value for name, value in options.items() if name in ("times", "presence")}
-    found = model.predict_proba(X, **new) if isinstance(model, RPCategorical) else model.transform(X, **new)
-    return found, float(model.score_)
-
-
-def _explained(one: metrics.Trials, other: metrics.Trials) -> float:
-    return 1.0 - metrics.nmse(one, other)
-
-
-def _share_of_equal_states(one: NDArray[Any], other: NDArray[Any]) -> float:
-    return float((align_states(one, other).argmax(-1) == other.argmax(-1)).mean())
-
-
-def _stacked(latents: metrics.Trials) -> NDArray[np.float64]:
-    parts: Sequence[Any] = [latents] if isinstance(latents, np.ndarray) else latents
-    return np.concatenate([np.asarray(each, np.float64).reshape(-1, np.shape(each)[-1]) for each in parts])
+def _run(seed: int, estimator: RPMEstimator, given: Given) -> tuple[Latents, float]:
+    model = given.fit(clone(estimator).set_params(random_state=seed % 2**31))
+    return model.latents(given.X, **given.new), float(model.score_)

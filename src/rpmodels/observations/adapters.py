@@ -23,19 +23,20 @@ DECIMALS = 9
 """Times are told apart, and edges of bins rounded, to the nanosecond, as in pynapple: 3 · 0.1 s is 0.3 s."""
 
 
-def to_trials(X: Any, times: Any = None, *, series: bool = True) -> tuple[Any, Any]:
+def to_trials(X: Any, times: Any = None, *, series: bool = True, timed: bool = True) -> tuple[Any, Any]:
     """Data as the library reads them, and when they were taken if their container knows; plain data as they are.
 
     Args:
         X: a container, or a list (trials) or dict (factors) of them; a dict of data frames with numbers as keys: trials
         times: the user's own, which win
-        series: whether data have times; if not, data frames are tables
+        series: whether observations have several rows; if not, data frames are tables
+        timed: whether to look for times
 
     """
     table = _kind(X) == "pandas.DataFrame" and (not series or X.index.nlevels == 1)
     if table or not _holds_containers(X):
         return X, times
-    values, own = _read(X, series, series and times is None)
+    values, own = _read(X, series, series and timed and times is None)
     return values, own if times is None else times
 
 

@@ -29,9 +29,10 @@ def mixture_against_prior(
         ax: where to draw
 
     """
-    axes = given_or_new(ax, 5.4, 3)
     name = str(factor)
-    if fitted.is_discrete(model):
+    discrete = fitted.is_discrete(model, "mixture_against_prior")
+    axes = given_or_new(ax, 5.4, 3)
+    if discrete:
         _states(axes, fitted.mixture_of_states(model, name, site), fitted.prior_states(model), name)
     else:
         mixture = fitted.mixture_of_normals(model, name, latent, site)

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from rpmodels import errors
 from rpmodels.plots import fitted
 from rpmodels.plots.canvas import given_or_new, legend_beside, line
 
@@ -13,25 +14,36 @@ TOGETHER: dict[str, Any] = {"color": "k", "lw": 2.0, "label": "posterior"}
 
 
 def factors_and_posterior(
-    model: Any, X: Any, observation: int = 0, *, latent: int = 0, ax: Axes | None = None, **options: Any
+    model: Any,
+    X: Any,
+    observation: int = 0,
+    *,
+    latent: int = 0,
+    site: int = 0,
+    ax: Axes | None = None,
+    **options: Any,
 ) -> Axes:
     """Every recognition factor f_j(z|x_j) of one observation, alone, and the posterior from all that are present.
 
-    A discrete latent has bars over its states, a continuous one its density, and over time the mean ± 2 sd.
+    A discrete latent has bars over its states at one site, a continuous one its density, and over time the mean ± 2 sd.
 
     Args:
         model: a fitted estimator
         X: data, as `score` takes them
         observation: which of them (of a long recording: which window)
         latent: which one, where they are continuous
+        site: which time or part, where they are discrete and have several
         ax: where to draw
         options: as in `score` (times, presence)
 
     """
+    discrete = fitted.is_discrete(model, "factors_and_posterior")
     seen = fitted.one_observation(model, X, observation, options)
+    if not 0 <= site < len(seen.times):
+        raise errors.bad_value("site", f"one from 0 to {len(seen.times) - 1}", site)
     axes = given_or_new(ax, 6, 3)
-    if fitted.is_discrete(model):
-        _states(axes, model, seen)
+    if discrete:
+        _states(axes, model, seen, site)
     elif len(seen.times) == 1:
         _densities(axes, model, seen, latent)
     else:
@@ -40,18 +52,21 @@ def factors_and_posterior(
     return axes
 
 
-def _states(axes: Axes, model: Any, seen: fitted.Seen) -> None:
+def _states(axes: Axes, model: Any, seen: fitted.Seen, site: int) -> None:
     family = model.model_.prior.family
-    parts = {f"factor {name}": eta for name, eta in seen.factors.items()} | {"posterior": seen.posterior}
+    parts = {f"factor {name}": eta for name, eta in seen.factors.items() if seen.present[name][site]}
+    parts["posterior"] = seen.posterior
     width = 0.8 / len(parts)
     for number, (label, eta) in enumerate(parts.items()):
-        heights = family.mean(eta).detach().cpu().numpy()[0]
+        heights = family.mean(eta).detach().cpu().numpy()[site]
         places = np.arange(len(heights)) + (number - (len(parts) - 1) / 2) * width
         last = label == "posterior"
         hatch = ("", "//", "..", "xx")[number % 4]
         look: dict[str, Any] = {"color": "k"} if last else {"color": f"C{number % 10}", "hatch": hatch}
         axes.bar(places, heights, width, label=label, edgecolor="w", lw=0, **look)
     axes.set(xlabel="state", ylabel="probability", ylim=(0, 1.02), xticks=range(len(heights)))
+    if len(seen.times) > 1:
+        axes.set_title(f"site {site}", fontsize="medium")
 
 
 def _densities(axes: Axes, model: Any, seen: fitted.Seen, latent: int) -> None:

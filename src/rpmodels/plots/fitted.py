@@ -42,9 +42,12 @@ def grid_over(*mixtures: Normals) -> NDArray[np.float64]:
     return np.linspace(low, high, int(np.clip(2 * (high - low) / narrowest, 400, FINEST)))
 
 
-def is_discrete(model: Any) -> bool:
-    """Whether the latent has states."""
-    return hasattr(model.model_.prior.family, "log_probabilities")
+def is_discrete(model: Any, what: str) -> bool:
+    """Whether latents have states, not coordinates; `what` is drawn of no others."""
+    latent = model.description.latent
+    if not latent.finite and not latent.linear:
+        raise errors.not_drawn(what, type(latent).__name__)
+    return bool(latent.finite)
 
 
 # ---- F_j and the prior -------------------------------------------------------------------------
@@ -72,8 +75,12 @@ def prior_normals(model: Any, latent: int, site: int | None) -> Normals:
 
 
 def prior_states(model: Any) -> NDArray[np.float64]:
-    """π."""
-    return np.asarray(model.prior_, np.float64)
+    """π: as the estimator tells it, else by conditioning the prior on nothing, averaged over sites."""
+    if hasattr(model, "prior_"):
+        return np.asarray(model.prior_, np.float64)
+    prior, sites = model.model_.prior, _sites(model)
+    nothing = 0.0 * prior.reference(sites, False).expand(1, sites.exists.shape[1], -1)
+    return np.asarray(_numpy(prior.family.mean(prior.condition(nothing, sites).eta))[0].mean(0))
 
 
 def position(model: Any, factor: str, latent: int) -> int:
@@ -108,14 +115,14 @@ def _check_site(model: Any, site: int) -> None:
 
 def _sites(model: Any) -> Any:
     """The sites of the longest training trial, by way of an observation that is read only for where it is."""
-    fitted = model.model_
+    fitted, description = model.model_, model.description
     times = fitted.times[None]
     name, spec = next(iter(fitted.specs.items()))
     blank: Any = 0.0 if spec.vocabulary is None else spec.vocabulary[0]
-    if not fitted.prior.couples_sites:
-        return model.read({name: np.full((1, *spec.event_shape), blank)}).sites(fitted.device)
     trial = np.full((times.shape[1], *spec.event_shape), blank)
-    return model.read({name: [trial]}, times=list(times)).sites(fitted.device)
+    values = [trial] if description.in_trials else trial
+    beside = {"times": list(times)} if description.takes_times else {}
+    return model.read(values if description.one_factor else {name: values}, **beside).sites(fitted.device)
 
 
 # ---- one observation ---------------------------------------------------------------------------

@@ -32,7 +32,8 @@ def trajectories(
     """Posterior mean ± 2 sd of one trial's latents over time, with the truth dashed where it is known.
 
     Args:
-        posterior: what `posterior(X)` returned, or the means themselves: (N, T, K), a list of (T_n, K), (T, K) or (T,)
+        posterior: what `latents(X)` or `posterior(X)` returned, or the means themselves: (N, T, K), a list of (T_n, K),
+            (T, K) or (T,)
         variance: in the form of the means, where these were given
         times: (T,); default those of the posterior, else 0, 1, 2, …
         truth: in the form of the means, or that of one trial
@@ -41,10 +42,13 @@ def trajectories(
         ax: where to draw
 
     """
-    mean, spread = posterior, variance
-    if hasattr(posterior, "covariance"):
-        mean, spread = posterior.mean, posterior.variance
-        times = posterior.times if times is None else times
+    mean, spread = _unpacked(posterior)
+    spread = variance if spread is None else spread
+    times = getattr(posterior, "times", None) if times is None else times
+    if mean is not posterior and times is None:
+        raise errors.needs_times("trajectories")
+    if mean is not posterior and spread is None:
+        raise errors.needs_variances("trajectories", "this model")
     if spread is None:
         raise errors.bad_value("variance", "one for every mean", None)
     middle = _one_trial(mean, trial)
@@ -55,6 +59,13 @@ def trajectories(
     axes = given_or_new(ax, 6, 2.4)
     _bands(axes, clock, middle[:, shown], sd[:, shown], None if true is None else true[:, shown], shown)
     return axes
+
+
+def _unpacked(found: Any) -> tuple[Any, Any]:
+    """Means and variances of what a model returned; numbers as they are, without any."""
+    if hasattr(found, "covariance"):
+        return found.mean, found.variance
+    return (found.values, found.spread) if hasattr(found, "spread") else (found, None)
 
 
 def latent_recovery(
@@ -111,7 +122,7 @@ def latents_2d(
     """Two of the latents against each other, coloured by a covariate.
 
     Args:
-        latents: (…, K), a list of (T_n, K), or what `posterior(X)` returned
+        latents: (…, K), a list of (T_n, K), or what `latents(X)` or `posterior(X)` returned
         colour: one value for every point, in the same form: numbers get a colour bar, words and few whole numbers
             a legend
         label: what the covariate is, with its unit
@@ -144,7 +155,7 @@ def _checked(dimensions: Sequence[int], count: int) -> list[int]:
 
 
 def _cloud(axes: Any, latents: Any, colour: Any, label: str, dimensions: list[int]) -> None:
-    points = _joined(latents.mean if hasattr(latents, "covariance") else latents)
+    points = _joined(_unpacked(latents)[0])
     if not 0 <= min(dimensions) <= max(dimensions) < points.shape[1]:
         raise errors.bad_value("dimensions", f"latents from 0 to {points.shape[1] - 1}", dimensions)
     places = points[:, dimensions].T

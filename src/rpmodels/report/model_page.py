@@ -9,8 +9,7 @@ import numpy as np
 
 from rpmodels import plots
 from rpmodels.errors import RPModelsError
-from rpmodels.estimators.base import RPMEstimator
-from rpmodels.estimators.continuous import ContinuousEstimator
+from rpmodels.estimators import RPMEstimator, plain_data
 from rpmodels.evaluation import between_factors, diagnose, shuffle_test
 from rpmodels.evaluation.folds import n_trials, subset
 from rpmodels.report import html
@@ -27,6 +26,7 @@ def model_page(
     model: RPMEstimator, X: Any, title: str, *, notes: Mapping[str, object] | None = None, **options: Any
 ) -> str:
     """A page of `model` on data X (`options` as in `score`); `notes` are further facts for its head."""
+    X, options = plain_data(model, X, options)
     new = model.score(X, **options)
     facts = {
         "model": type(model).__name__,
@@ -65,13 +65,13 @@ def _latents(model: RPMEstimator, X: Any, options: Mapping[str, Any]) -> list[st
             "Recognition factors of the first observation, and the posterior from all of them",
         )
     ]
-    if isinstance(model, ContinuousEstimator):
-        posterior = model.posterior(X, **options)
-        if posterior.times is not None:
+    if model.description.latent.linear:
+        found = model.latents(X, **options)
+        if found.times is not None:
             alt = "Posterior means of the first trial over time, with bands of two standard deviations"
-            parts.append(_drawn(lambda: plots.trajectories(posterior), alt))
-        if model.n_latents > 1:
-            parts.append(_drawn(lambda: plots.latents_2d(posterior), "The first two latents against each other"))
+            parts.append(_drawn(lambda: plots.trajectories(found), alt))
+        if getattr(model, model.description.size) > 1:
+            parts.append(_drawn(lambda: plots.latents_2d(found), "The first two latents against each other"))
     return parts
 
 
@@ -91,7 +91,7 @@ def _fit(model: RPMEstimator) -> list[str]:
 
 def _calibration(model: RPMEstimator, X: Any, options: Mapping[str, Any]) -> list[str]:
     """Error bars of one factor, judged by what all factors say."""
-    if not isinstance(model, ContinuousEstimator) or not isinstance(X, Mapping) or len(X) < 2:
+    if not model.description.latent.linear or not isinstance(X, Mapping) or len(X) < 2:
         return []
     parts = []
     for name in list(X)[:FACTORS]:
@@ -100,7 +100,7 @@ def _calibration(model: RPMEstimator, X: Any, options: Mapping[str, Any]) -> lis
     return parts
 
 
-def _calibrated(model: ContinuousEstimator, X: Any, factor: str, options: Mapping[str, Any]) -> Any:
+def _calibrated(model: RPMEstimator, X: Any, factor: str, options: Mapping[str, Any]) -> Any:
     found = between_factors(model, X, factor, **options)
     return plots.calibration(found.mean, found.variance, found.all_factors)
 

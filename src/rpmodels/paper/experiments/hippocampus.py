@@ -13,8 +13,9 @@ from sklearn.decomposition import PCA, FactorAnalysis
 from rpmodels import RPGPFA, datasets
 from rpmodels.datasets import Runs
 from rpmodels.evaluation import Decoder, TrialFolds
-from rpmodels.evaluation.comparison import SMOOTHING, ByBins, LinearGPFA, Method, scaled_bins
+from rpmodels.evaluation.comparison import scaled_bins
 from rpmodels.evaluation.decoding import KINDS
+from rpmodels.evaluation.rivals import SMOOTHING, ByBins, LinearGPFA, Method
 from rpmodels.observations import read
 from rpmodels.paper.experiments.experiment import Experiment, Outcome, Row
 from rpmodels.paper.experiments.figures import save
@@ -89,7 +90,7 @@ def _latents(
     counts = runs.counts[:count]
     if row.model in BASELINES:
         bins = scaled_bins(read({"x": counts}, series=True), training)
-        return BASELINES[row.model].latents([bins[n] for n in training], bins, latents, seed), {}
+        return BASELINES[row.model].latents([bins[n] for n in training], bins, latents, seed).values, {}
     model = RPGPFA(latents, network=NETWORKS[row.method], max_iter=max_iter, random_state=seed)
     model.fit([counts[n] for n in training])
     new = [counts[n] for n in range(count) if n not in set(training.tolist())]
