@@ -333,4 +333,4 @@ def test_bad_engines(engine, said):
 def test_there_are_no_extra_atoms_beside_those_of_a_density():
     estimator = rp.RPFA(2, inference=rp.Inference(marginal=KernelDensity(0.1)), engine=rp.Engine(atoms="fresh"))
     with pytest.raises(errors.BuildError, match="KernelDensity"):
-        estimator.build(read(pairs()))
+        estimator.fit(pairs())
