@@ -11,6 +11,8 @@ import torch
 import data
 import rpmodels as rp
 from rpmodels.carriers import Sites
+from rpmodels.estimators.arguments import every_argument
+from rpmodels.estimators.names import nested
 from rpmodels.families import Categorical, DiagonalGaussian, Family, FullGaussian
 from rpmodels.fitted import FittedRPM
 from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient
@@ -159,6 +161,17 @@ def log_w(model: FittedRPM, observations: rp.Observations, in_training: bool = T
 # ---- estimators ---------------------------------------------------------------------------------------
 
 
+def made(kind: type, *size: int, **options: Any) -> Any:
+    """An estimator from short names of arguments (dtype, retries, …), each put into the group that has it.
+
+    Of two groups that have it (atoms, precision), into the one that says what is computed, not how.
+    """
+    short: dict[str, str] = {}
+    for full in every_argument(kind):
+        short.setdefault(full.rpartition(".")[2], full)
+    return kind(*size, **nested(kind, {short.get(name, name): each for name, each in options.items()}))
+
+
 @dataclass(frozen=True)
 class TinyEstimator:
     """An estimator with data small enough for it."""
@@ -175,8 +188,9 @@ class TinyEstimator:
         return self.kind.description.size
 
     def make(self, size: int = 2, **settings: Any) -> Any:
-        """Of this size, with few steps."""
-        return self.kind(**{self.size: size, "max_iter": 4, "n_init": 1, "random_state": 0, **self.options, **settings})
+        """Of this size, with few steps; settings by short names, as in `made`."""
+        brief = {"max_iter": 4, "n_init": 1, "random_state": 0}
+        return made(self.kind, **{self.size: size, **brief, **self.options, **settings})
 
     def fitted(self, **settings: Any) -> tuple[Any, Any]:
         """With the data it was fitted to."""
@@ -197,7 +211,7 @@ def _parts(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(8, 6, 3))
 
 
-SINGLE = {"search": rp.Search(retries=0)}
+SINGLE = {"retries": 0}
 ESTIMATORS: dict[str, TinyEstimator] = {
     "categorical": TinyEstimator(rp.RPCategorical, lambda seed: data.clusters(30, seed=seed)[0], tables=True),
     "fa": TinyEstimator(rp.RPFA, lambda seed: data.views(30, seed=seed)[0], SINGLE, tables=True),

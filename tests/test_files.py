@@ -15,7 +15,7 @@ from torch import nn
 import rpmodels as rp
 from data import views
 from processes import run
-from registry import ESTIMATORS
+from registry import ESTIMATORS, made
 from rpmodels.errors import FileError, NotFittedError, RPModelsWarning
 from rpmodels.persistence import from_plain, sealed, to_plain
 
@@ -33,15 +33,15 @@ def trials(n=12, t=9, seed=0):
 def categorical(**settings):
     data = table() | {"label": np.repeat(["x", "y", "z"], 20)}
     brief = {name: value for name, value in BRIEF.items() if name != "retries"}
-    return rp.RPCategorical(3, **{**brief, **settings}).fit(data), data
+    return made(rp.RPCategorical, 3, **{**brief, **settings}).fit(data), data
 
 
 def factor_analysis(**settings):
-    return rp.RPFA(2, **{**BRIEF, **settings}).fit(table()), table()
+    return made(rp.RPFA, 2, **{**BRIEF, **settings}).fit(table()), table()
 
 
 def gpfa(**settings):
-    return rp.RPGPFA(2, n_inducing=4, **{**BRIEF, **settings}).fit(trials()), trials()
+    return made(rp.RPGPFA, 2, n_inducing=4, **{**BRIEF, **settings}).fit(trials()), trials()
 
 
 def summed():

@@ -11,8 +11,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rpmodels.mixtures import ExpectedLogMixture
@@ -42,6 +44,11 @@ class FreeEnergy:
     def total(self) -> Float[Tensor, "N"]:
         """Nats above independence, per observation."""
         return self.prior + self.recognition + self.mixture + self.parameters
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The same, for the user."""
+        return np.asarray(self.total.detach().double().cpu().numpy())
 
     @property
     def paper(self) -> Float[Tensor, "N"]:

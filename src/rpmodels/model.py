@@ -74,7 +74,7 @@ class RPM(nn.Module):
             raise errors.no_factors([])
         self.names = tuple(factors)
         self.prior = prior
-        self.e_step = e_step or ExactEStep()
+        self.e_step: EStep = e_step or ExactEStep()
         self.expected_log_mixture: ExpectedLogMixture = expected_log_mixture or Exact()
         self.atoms = atoms or PerSite()
         self.marginal = marginal or Empirical()

@@ -68,8 +68,8 @@ def irregular_per_time(trial: int, time: object) -> InputError:
 def unseen_times(count: int, first: object) -> InputError:
     """Per-time atoms at times that training never saw."""
     return InputError(
-        f"One mixture per time (inference.atoms='per_time') knows the times of the training trials only: {count} time(s) "
-        f"of these data were never seen, first {first}. Fit with inference.atoms='pooled' to use any times."
+        f"One mixture per time (inference.atoms='per_time') knows the times of the training trials only: {count} "
+        f"time(s) of these data were never seen, first {first}. Fit with inference.atoms='pooled' to use any times."
     )
 
 

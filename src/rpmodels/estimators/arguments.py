@@ -11,7 +11,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, dataclass_transform
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from rpmodels import errors
 from rpmodels.checks import Rule
@@ -21,6 +21,7 @@ WIDTH = 116
 """Of lines of documentation."""
 AUTO = "auto"
 """A choice that is left to the estimator, and to the data."""
+Own = TypeVar("Own", bound="Declared")
 ATTRIBUTES = "\n    Attributes:\n"
 """The section of a docstring that arguments stand before."""
 
@@ -70,7 +71,7 @@ class Declared(BaseEstimator):
             cls.__init__ = _constructor(cls)  # type: ignore[method-assign]
         cls.__doc__ = _documented(cls)
 
-    def set_params(self, **params: Any) -> Self:
+    def set_params(self: Own, **params: Any) -> Own:
         """Change arguments; those in a group by `group__name`, also where the group was None."""
         for name in {each.partition("__")[0] for each in params if "__" in each}:
             kind = self.declared[name].group if name in self.declared else None

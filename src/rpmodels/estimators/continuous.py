@@ -210,8 +210,7 @@ class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, ABC):
 
     def score_samples(self, X: Any, *, exact: bool = False, **options: Any) -> NDArray[np.float64]:
         """The bound on log W of every observation (with `exact`, ⟨log F⟩ by quadrature, K ≤ 3)."""
-        energies = self._fitted().free_energies(self._new(X, **options)[0], self._quadrature(exact))
-        return np.asarray(energies.total.double().cpu().numpy())
+        return self._fitted().free_energies(self._new(X, **options)[0], self._quadrature(exact)).values
 
     def score(self, X: Any, y: Any = None, *, exact: bool = False, **options: Any) -> Score:
         """Mean bound on log W: nats above independence per observation, labelled, with ceiling and median.

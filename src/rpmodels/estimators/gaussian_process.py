@@ -6,18 +6,17 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from gpytorch.kernels import Kernel
-from gpytorch.means import Mean
 from numpy.typing import NDArray
 
 from rpmodels import checks, errors
 from rpmodels.carriers import Sites
-from rpmodels.checks import Array, Instance, Integer, Nothing, Number, Word
+from rpmodels.checks import Integer
 from rpmodels.estimators import kernels, layout
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
 from rpmodels.estimators.description import Coordinates, Description
+from rpmodels.estimators.kernels import RULES
 from rpmodels.estimators.marginals import LatentMarginals
 from rpmodels.estimators.series import atoms_of_series, check_clock, read_series, times_ahead
 from rpmodels.families import Family
@@ -55,19 +54,17 @@ class RPGPFA(ContinuousEstimator):
 
     n_latents = 1
     kernel: Any = argument(
-        Word(*kernels.KERNELS) | Instance(Kernel, called="a GPyTorch kernel"),
+        RULES["kernel"],
         "of every latent; one of your own in your own units of time, of batch shape () or (K,)", default="rbf",
     )  # fmt: skip
     n_inducing: int | str = argument(
-        Word("auto") | Integer(1), "M; auto: a fifth of the time points, twenty at least; all make the GP exact",
+        RULES["n_inducing"], "M; auto: a fifth of the time points, twenty at least; all make the GP exact",
         default="auto",
     )  # fmt: skip
-    inducing: Any = argument(
-        Word("fixed", "learned") | Array(1, 2), "evenly spaced, learned, or places (M,) or (K, M)", default="fixed"
-    )
-    mean: Any = argument(Nothing() | Instance(Mean, called="a GPyTorch mean"), "None is zero", default=None)
+    inducing: Any = argument(RULES["inducing"], "evenly spaced, learned, or places (M,) or (K, M)", default="fixed")
+    mean: Any = argument(RULES["mean"], "function of time; None is zero", default=None)
     length_scale: float | str = argument(
-        Word("auto") | Number(above=0.0), "where the kernel starts, in units of time; auto: one inducing spacing",
+        RULES["length_scale"], "where the kernel starts, in units of time; auto: one inducing spacing",
         default="auto",
     )  # fmt: skip
     window: int = argument(Integer(2), "length of the pieces that a long recording is cut into", default=200)

@@ -34,7 +34,7 @@ def closing_score(
     index = _sampled(fitted, observations, pairs)
     some = observations if index is None else observations.subset(index)
     own = local if local is None or index is None else local.subset(torch.as_tensor(index))
-    values = fitted.free_energies(some, in_training=True, local=own).total.double().cpu().numpy()
+    values = fitted.free_energies(some, in_training=True, local=own).values
     weights = some.weights / some.weights.sum()
     mean, error = float(weights @ values), 0.0
     if index is not None:

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rpmodels import datasets, metrics, train
+from rpmodels import datasets, metrics
 from rpmodels.datasets import Images, Series
 from rpmodels.estimators import RPGPFA, Inference, Recognition, RPCategorical
 from rpmodels.inference import summed_potentials
-from rpmodels.learning import State
+from rpmodels.learning import State, train
 from rpmodels.observations import read
 from rpmodels.paper.baselines import SparseGPVAE
 from rpmodels.paper.baselines.recognisers import in_parts
