@@ -19,7 +19,7 @@ from rpmodels.estimators import Circle, Coordinates, LatentKind, Latents, Propor
 Trials = list[NDArray[np.float64]]
 SMOOTHING = 5.0
 """Bins (sd) of what is smoothed first."""
-WORDS = 20
+WORDS = 10
 """For every topic, as many clusters of parts stand for words."""
 
 
