@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rpmodels import errors
-from rpmodels.carriers import Batch, Factor, Factors, LocalParameters, LocalTable, Sites, Times
+from rpmodels.carriers import Batch, Factor, Factors, LocalParameters, LocalTable, Sites, TimeStamps
 from rpmodels.free_energy import FreeEnergy, Score, fit_ceiling, free_energy
 from rpmodels.inference import EStep
 from rpmodels.mixtures import AtomMixture, ExpectedLogMixture, Mixture
@@ -63,7 +63,7 @@ class FittedRPM(nn.Module):
         # A list, because a user's factor names need not be valid names of submodules.
         self._atoms = nn.ModuleList(_StoredAtoms(atoms[name]) for name in pattern.names)
         self._summaries: dict[str, Mixture] = {}
-        self._times = Times(times).to(pattern.device)
+        self._times = TimeStamps(times).to(pattern.device)
         self.n_observations = n_observations
         self.record: Any = None
         """How it was trained (history, steps, stop_reason), where it was by `rp.train`."""

@@ -153,7 +153,7 @@ class RPGPFA(ContinuousEstimator):
             with torch.no_grad():
                 predictions.append(cast(InducingPosterior, each.posterior).at(there))
         everywhere = np.broadcast_to(new, (len(observations), len(new)))
-        return described(model, predictions, layout.Trials(everywhere), len(new))
+        return described(model, predictions, layout.ArrayOfTrials(everywhere), len(new))
 
     def smooth(self, X: Any, **options: Any) -> LatentPosterior:
         """The same as `posterior`."""
