@@ -102,6 +102,8 @@ def test_importing_the_library_imports_no_container():
 import sys, sklearn.base
 before = {{name for name in {PACKAGES} if name in sys.modules}}
 import rpmodels
+for name in rpmodels.__all__:
+    getattr(rpmodels, name)
 after = {{name for name in {PACKAGES} if name in sys.modules}}
 assert after == before <= {{"pandas"}}, (before, after)
 """

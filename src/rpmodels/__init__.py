@@ -6,41 +6,11 @@ neural recognition networks and no decoder.
 
 from typing import TYPE_CHECKING
 
-from rpmodels import (
-    callbacks,
-    datasets,
-    evaluation,
-    families,
-    inference,
-    lazy,
-    metrics,
-    mixtures,
-    presets,
-    priors,
-    recognition,
-)
-from rpmodels.errors import RPModelsError, RPModelsWarning
-from rpmodels.estimators import (
-    RPFA,
-    RPGPFA,
-    RPHMM,
-    RPLDA,
-    RPLDS,
-    Engine,
-    Inference,
-    Recognition,
-    RPCategorical,
-    Search,
-    Training,
-    load,
-)
-from rpmodels.learning import TimeLimit, train
-from rpmodels.model import RPM
-from rpmodels.observations import Observations, adapters, read
+from rpmodels import lazy
 from rpmodels.versions import __version__, show_versions
 
 if TYPE_CHECKING:
-    from rpmodels import baselines, plots
+    from rpmodels.public import *
 
 __all__ = [
     "RPFA",
@@ -79,5 +49,21 @@ __all__ = [
     "train",
 ]
 
-# Imported when they are asked for: matplotlib takes its time, and the paper's baselines stand above everything.
-__getattr__, __dir__ = lazy.attributes(__name__, modules=("baselines", "plots"))
+# Everything is imported when it is asked for (benchmarks/imports.py): the rooms, and the names of this table, which
+# type checkers read in `public`. tests/test_import.py holds the lists together.
+_ROOMS = (
+    "baselines", "callbacks", "carriers", "datasets", "errors", "estimators", "evaluation", "families", "fitted",
+    "free_energy", "generative", "inference", "learning", "linalg", "log_weight", "metrics", "mixtures", "model",
+    "observations", "persistence", "plots", "presets", "priors", "recognition", "seeding", "step",
+)  # fmt: skip
+_NAMES = {
+    "rpmodels.errors": ("RPModelsError", "RPModelsWarning"),
+    "rpmodels.estimators": (
+        "RPFA", "RPGPFA", "RPHMM", "RPLDA", "RPLDS", "Engine", "Inference", "Recognition", "RPCategorical", "Search",
+        "Training", "load",
+    ),
+    "rpmodels.learning": ("TimeLimit", "train"),
+    "rpmodels.model": ("RPM",),
+    "rpmodels.observations": ("Observations", "adapters", "read"),
+}  # fmt: skip
+__getattr__, __dir__ = lazy.attributes(__name__, modules=_ROOMS, names=_NAMES)

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits
 
 from rpmodels import errors
 from rpmodels.datasets.mnist import Images
@@ -40,6 +39,8 @@ def make_pairs(
 
 def load_digit_images(random_state: int | None = None, test_fraction: float = 0.25) -> Images:
     """scikit-learn's 1 797 digits, (8, 8) in [0, 1], split by seed: no download."""
+    from sklearn.datasets import load_digits  # noqa: PLC0415 (other data sets do not need it)
+
     bundle = load_digits()
     images, labels = (bundle.images / 16.0).astype(np.float32), bundle.target.astype(np.int64)
     order = np.random.default_rng(random_state).permutation(len(labels))

@@ -3,6 +3,9 @@
 Functions return an exception for the caller to raise, or a warning text.
 """
 
+from typing import TYPE_CHECKING
+
+from rpmodels import lazy
 from rpmodels.errors.building import *
 from rpmodels.errors.commands import *
 from rpmodels.errors.evaluating import *
@@ -13,3 +16,9 @@ from rpmodels.errors.results import *
 from rpmodels.errors.series import *
 from rpmodels.errors.training import *
 from rpmodels.errors.values import *
+
+if TYPE_CHECKING:
+    from rpmodels.errors.unfitted import NotFittedError as NotFittedError
+    from rpmodels.errors.unfitted import not_fitted as not_fitted
+
+__getattr__, __dir__ = lazy.attributes(__name__, names={"rpmodels.errors.unfitted": ("NotFittedError", "not_fitted")})

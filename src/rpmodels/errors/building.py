@@ -1,6 +1,6 @@
 """Networks and parts that do not go together."""
 
-from rpmodels.errors.kinds import BuildError, InputError, NotFittedError, NumericalError, RPModelsWarning
+from rpmodels.errors.kinds import BuildError, InputError, NumericalError, RPModelsWarning
 
 
 def network_needs_images(event: tuple[int, ...], minimum: int) -> BuildError:
@@ -193,11 +193,6 @@ def needs_a_table(got: str) -> BuildError:
         f"The exact E-step reads F_j as a table of its states, and this expected_log_mixture keeps {got}. Choose "
         "expected_log_mixture=Exact(), or another E-step."
     )
-
-
-def not_fitted(what: str) -> NotFittedError:
-    """Used before fit."""
-    return NotFittedError(f"{what} is not fitted yet: call fit(X) (or rp.train) first.")
 
 
 def extra_beside_drawn(extra: str, marginal: str) -> BuildError:

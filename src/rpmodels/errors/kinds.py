@@ -1,7 +1,5 @@
 """The exceptions and the warning that the library raises."""
 
-from sklearn.exceptions import NotFittedError as _NotFitted
-
 
 class RPModelsError(Exception):
     """Anything this library raises on purpose."""
@@ -17,10 +15,6 @@ class ArgumentError(RPModelsError, TypeError):
 
 class BuildError(RPModelsError, ValueError):
     """Parts that do not go together."""
-
-
-class NotFittedError(RPModelsError, _NotFitted):  # type: ignore[misc]
-    """A fitted model is needed."""
 
 
 class NumericalError(RPModelsError, ArithmeticError):
