@@ -105,6 +105,8 @@ def test_no_trial_is_on_both_sides():
         (lambda z, y: decode(z, y[:-1]), "12 trials"),
         (lambda z, y: Decoder().fit(z, [each[:-1] for each in y]), "trial 0"),
         (lambda z, y: Decoder().predict(z), "fit"),
+        (lambda z, y: decode(z, np.zeros(12, int)), "two different labels"),
+        (lambda z, y: Decoder().fit([each[:1] for each in z[:4]], ["a", "b", "a", "b"]), "3 times at least, .* got 2"),
     ],
 )
 def test_bad_calls_of_decoders(call, words):

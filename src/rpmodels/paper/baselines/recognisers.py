@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from rpmodels import checks, errors
 from rpmodels.carriers import Batch
-from rpmodels.estimators import choices
 from rpmodels.estimators.categorical import INTERVAL
+from rpmodels.estimators.regularisation import either, regularisation
 from rpmodels.learning import Attempt, TrainingSettings
 from rpmodels.learning.consumers import HistoryTable
 from rpmodels.observations import FactorSpec, Observations, Scaling, fit_scaling, read
@@ -80,17 +80,17 @@ class TiedRecogniser(BaseEstimator, ABC):  # type: ignore[misc]
             observations = _together(observations, self._least_factors())
         checks.integer("n_states", self.n_states, 2)
         images = np.concatenate([observations.present_rows(name) for name in observations.specs])
-        default = choices.regularisation(len(observations))
+        default = regularisation(len(observations))
         training = TrainingSettings(
             max_iter=self.max_iter,
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,
-            weight_decay=choices.either(self.weight_decay, default.weight_decay, "weight_decay"),
+            weight_decay=either(self.weight_decay, default.weight_decay, "weight_decay"),
         )
         seeds = spawn(self.random_state, 3)
         scaling = fit_scaling("images", images, "auto", is_label=False)
         with seeded(seeds[0]):
-            dropout = choices.either(self.dropout, default.dropout, "dropout", below=1.0)
+            dropout = either(self.dropout, default.dropout, "dropout", below=1.0)
             network = recognition_network(spec, self._width(), dropout, default.hidden)
             model = self._build(network, scaling, images)
         run, attempts = fit_best(
