@@ -14,6 +14,7 @@ from sklearn.base import clone
 import rpmodels as rp
 from data import clusters, waves
 from jobs import together
+from registry import made
 
 FILE = Path(__file__).parent / "references.json"
 COMMON = {"dtype": "float64", "random_state": 7}
@@ -65,36 +66,39 @@ def coordinates(model, new):
 
 
 CASES = {
-    "categorical": (rp.RPCategorical(4, n_init=3, max_iter=40, prior="learned", **COMMON), pairs, states),
-    "move": (rp.RPCategorical(4, n_init=1, max_iter=120, **COMMON), pairs, states),
-    "fa": (rp.RPFA(2, n_init=2, max_iter=30, batch_size=40, **ONCE), pairs, coordinates),
-    "fa, full": (rp.RPFA(2, n_init=1, max_iter=15, covariance="full", **ONCE), pairs, coordinates),
-    "fa, refined": (rp.RPFA(1, n_init=1, max_iter=10, e_step="natural_gradient", **ONCE), pairs, coordinates),
+    "categorical": (made(rp.RPCategorical, 4, n_init=3, max_iter=40, prior="learned", **COMMON), pairs, states),
+    "move": (made(rp.RPCategorical, 4, n_init=1, max_iter=120, **COMMON), pairs, states),
+    "fa": (made(rp.RPFA, 2, n_init=2, max_iter=30, batch_size=40, **ONCE), pairs, coordinates),
+    "fa, full": (made(rp.RPFA, 2, n_init=1, max_iter=15, covariance="full", **ONCE), pairs, coordinates),
+    "fa, refined": (made(rp.RPFA, 1, n_init=1, max_iter=10, e_step="natural_gradient", **ONCE), pairs, coordinates),
     "fa, free": (
-        rp.RPFA(1, n_init=1, max_iter=15, e_step="free", expected_log_mixture="interior_free", **ONCE),
+        made(rp.RPFA, 1, n_init=1, max_iter=15, e_step="free", expected_log_mixture="interior_free", **ONCE),
         pairs, coordinates,
     ),
     "fa, second order": (
-        rp.RPFA(2, n_init=1, max_iter=15, expected_log_mixture="second_order", **ONCE), pairs, coordinates,
+        made(rp.RPFA, 2, n_init=1, max_iter=15, expected_log_mixture="second_order", **ONCE), pairs, coordinates,
     ),
     "fa, Monte Carlo": (
-        rp.RPFA(2, n_init=1, max_iter=15, expected_log_mixture="monte_carlo", **ONCE), pairs, coordinates,
+        made(rp.RPFA, 2, n_init=1, max_iter=15, expected_log_mixture="monte_carlo", **ONCE), pairs, coordinates,
     ),
-    "fa, kernel density": (rp.RPFA(1, n_init=1, max_iter=15, marginal="kernel_density", **ONCE), pairs, coordinates),
+    "fa, kernel density": (
+        made(rp.RPFA, 1, n_init=1, max_iter=15, marginal="kernel_density", **ONCE), pairs, coordinates,
+    ),
     "fa, remembered": (
-        rp.RPFA(1, n_init=1, max_iter=15, batch_size=30, engine={"atoms": "remembered"}, **ONCE), pairs, coordinates,
+        made(rp.RPFA, 1, n_init=1, max_iter=15, batch_size=30, **ONCE).set_params(engine__atoms="remembered"),
+        pairs, coordinates,
     ),
     "gpfa, per time": (
-        rp.RPGPFA(1, n_init=3, max_iter=24, **ONCE), lambda seed: np.stack(smooth(seed, False)), coordinates,
+        made(rp.RPGPFA, 1, n_init=3, max_iter=24, **ONCE), lambda seed: np.stack(smooth(seed, False)), coordinates,
     ),
-    "gpfa, pooled": (rp.RPGPFA(2, n_init=1, max_iter=15, **ONCE), lambda seed: smooth(seed, True), coordinates),
+    "gpfa, pooled": (made(rp.RPGPFA, 2, n_init=1, max_iter=15, **ONCE), lambda seed: smooth(seed, True), coordinates),
     "gpfa, paper": (
-        rp.RPGPFA(1, n_init=1, **{**rp.presets.paper(), **ONCE, "max_iter": 15}),
+        made(rp.RPGPFA, 1, n_init=1, **{**rp.presets.paper(), **ONCE, "max_iter": 15}),
         lambda seed: np.stack(smooth(seed, False)), coordinates,
     ),
-    "lda": (rp.RPLDA(3, n_init=2, max_iter=40, **COMMON), words, coordinates),
-    "hmm": (rp.RPHMM(3, n_init=2, max_iter=60, **COMMON), switching, states),
-    "lds": (rp.RPLDS(2, n_init=2, max_iter=15, **ONCE), lambda seed: smooth(seed, True), coordinates),
+    "lda": (made(rp.RPLDA, 3, n_init=2, max_iter=40, **COMMON), words, coordinates),
+    "hmm": (made(rp.RPHMM, 3, n_init=2, max_iter=60, **COMMON), switching, states),
+    "lds": (made(rp.RPLDS, 2, n_init=2, max_iter=15, **ONCE), lambda seed: smooth(seed, True), coordinates),
 }  # fmt: skip
 
 
@@ -129,7 +133,7 @@ def resumed(name):
 
     with tempfile.TemporaryDirectory() as folder:
         with suppress(Killed):
-            clone(estimator).set_params(callbacks=[kill]).fit(data(0), checkpoint=folder, checkpoint_every=0)
+            clone(estimator).set_params(training__callbacks=[kill]).fit(data(0), checkpoint=folder, checkpoint_every=0)
         return told(estimator.fit(data(0), checkpoint=folder, checkpoint_every=0), data(1), latents)
 
 

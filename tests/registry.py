@@ -11,6 +11,8 @@ import torch
 import data
 import rpmodels as rp
 from rpmodels.carriers import Sites
+from rpmodels.estimators.arguments import every_argument
+from rpmodels.estimators.names import nested
 from rpmodels.families import Categorical, DiagonalGaussian, Family, FullGaussian, VonMises
 from rpmodels.fitted import FittedRPM
 from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient
@@ -163,6 +165,17 @@ def log_w(model: FittedRPM, observations: rp.Observations, in_training: bool = T
 # ---- estimators ---------------------------------------------------------------------------------------
 
 
+def made(kind: type, *size: int, **options: Any) -> Any:
+    """An estimator from short names of arguments (dtype, retries, …), each put into the group that has it.
+
+    Of two groups that have it (atoms, precision), into the one that says what is computed, not how.
+    """
+    short: dict[str, str] = {}
+    for full in every_argument(kind):
+        short.setdefault(full.rpartition(".")[2], full)
+    return kind(*size, **nested(kind, {short.get(name, name): each for name, each in options.items()}))
+
+
 @dataclass(frozen=True)
 class TinyEstimator:
     """An estimator with data small enough for it."""
@@ -179,10 +192,10 @@ class TinyEstimator:
         return self.kind.description.size
 
     def make(self, size: int = 2, **settings: Any) -> Any:
-        """Of this size, with few steps."""
+        """Of this size, with few steps; settings by short names, as in `made`."""
+        brief = {"max_iter": 4, "n_init": 1, "random_state": 0}
         counted = {} if self.size is None else {self.size: size}
-        few = {"max_iter": 4, "n_init": 1, "random_state": 0}
-        return self.kind(**{**counted, **few, **self.options, **settings})
+        return made(self.kind, **{**counted, **brief, **self.options, **settings})
 
     def fitted(self, **settings: Any) -> tuple[Any, Any]:
         """With the data it was fitted to."""
@@ -203,7 +216,7 @@ def _parts(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(8, 6, 3))
 
 
-SINGLE = {"search": rp.Search(retries=0)}
+SINGLE = {"retries": 0}
 ESTIMATORS: dict[str, TinyEstimator] = {
     "categorical": TinyEstimator(rp.RPCategorical, lambda seed: data.clusters(30, seed=seed)[0], tables=True),
     "circular": TinyEstimator(rp.RPCircular, lambda seed: data.headings(30, seed=seed)[0], SINGLE, tables=True),

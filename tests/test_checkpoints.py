@@ -18,6 +18,7 @@ from data import ball
 from data import clusters as drawn
 from processes import start
 from references import Killed
+from registry import made
 from rpmodels import persistence
 from rpmodels.errors import FileError, RPModelsWarning
 from rpmodels.learning import Move
@@ -34,11 +35,11 @@ def series(seed=0):
 
 
 def categorical(**options):
-    return rp.RPCategorical(3, **{"max_iter": 60, "batch_size": 20, "n_init": 2, "random_state": 0} | options)
+    return made(rp.RPCategorical, 3, **{"max_iter": 60, "batch_size": 20, "n_init": 2, "random_state": 0} | options)
 
 
 def gpfa(**options):
-    return rp.RPGPFA(**{"max_iter": 120, "n_inducing": 4, "n_init": 2, "retries": 0, "random_state": 0} | options)
+    return made(rp.RPGPFA, **{"max_iter": 120, "n_inducing": 4, "n_init": 2, "retries": 0, "random_state": 0} | options)
 
 
 @cache
@@ -51,8 +52,8 @@ MODELS = {
     "categorical, minibatches": (categorical, clusters),
     "categorical, held out": (lambda: categorical(validation_fraction=0.2, patience=30), clusters),
     "categorical, plateau": (lambda: categorical(tol=1e-1, patience=10, max_iter=100), clusters),
-    "gpfa": (gpfa, series),
-    "gpfa, free and by turns": (lambda: gpfa(e_step="free", alternate=10, max_iter=60), series),
+    "gpfa": (lambda: gpfa(max_iter=60), series),
+    "gpfa, free and by turns": (lambda: gpfa(e_step="free", alternate=10, max_iter=40), series),
     "own optimiser": (lambda: gpfa(optimiser=lambda p: torch.optim.SGD(p, lr=1e-3, momentum=0.9), max_iter=60), series),
 }
 
@@ -374,7 +375,7 @@ def test_a_cold_start_forgets(recwarn):
 PROGRAM = """
 import sys, numpy as np, rpmodels as rp
 x = rp.datasets.plain_ball(n_trials=8, n_times=12, random_state=0).x
-model = rp.RPGPFA(max_iter=150, n_inducing=5, retries=0, random_state=0, n_jobs=int(sys.argv[3]))
+model = rp.RPGPFA(max_iter=150, n_inducing=5, random_state=0, search=rp.Search(retries=0, n_jobs=int(sys.argv[3])))
 print("begun", flush=True)
 model.fit(x, checkpoint=sys.argv[1], checkpoint_every=0.05)
 np.savez(sys.argv[2], latents=model.transform(x), score=float(model.score_), f=model.history_["free_energy"])

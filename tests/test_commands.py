@@ -14,7 +14,7 @@ import rpmodels as rp
 from command_line import command
 from rpmodels import cli, persistence, plots
 from rpmodels.errors import RunError
-from rpmodels.learning import Training
+from rpmodels.learning import TrainingSettings
 from rpmodels.paper.experiments import experiment, runner
 from rpmodels.paper.experiments.experiment import Experiment, Outcome, Row
 from rpmodels.paper.experiments.peer_supervision import Settings
@@ -134,7 +134,8 @@ def test_peer_supervision_from_its_command_line_and_its_page(tmp_path, monkeypat
         lambda k, **options: rp.RPCategorical(k, n_init=2, max_iter=20, **options),
     )
     monkeypatch.setattr(
-        "rpmodels.paper.experiments.peer_supervision.Training", functools.partial(Training, max_iter=20)
+        "rpmodels.paper.experiments.peer_supervision.TrainingSettings",
+        functools.partial(TrainingSettings, max_iter=20),
     )
     out = tmp_path / "out"
     result = command("run", "peer-supervision", "--out", str(out), "--seeds", "1")

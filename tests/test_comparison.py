@@ -105,6 +105,8 @@ def test_no_trial_is_on_both_sides():
         (lambda z, y: decode(z, y[:-1]), "12 trials"),
         (lambda z, y: Decoder().fit(z, [each[:-1] for each in y]), "trial 0"),
         (lambda z, y: Decoder().predict(z), "fit"),
+        (lambda z, y: decode(z, np.zeros(12, int)), "two different labels"),
+        (lambda z, y: Decoder().fit([each[:1] for each in z[:4]], ["a", "b", "a", "b"]), "3 times at least, .* got 2"),
     ],
 )
 def test_bad_calls_of_decoders(call, words):
@@ -138,7 +140,7 @@ def test_states_are_put_into_order():
 
 def test_runs_that_find_the_same_agree():
     x, _ = views(200, width=3, noise=0.2)
-    found = stability(rp.RPFA(1, max_iter=80, n_init=1, retries=0, learning_rate=2e-2), x, n_runs=3)
+    found = stability(rp.RPFA(1, max_iter=80, n_init=1, search=rp.Search(retries=0), learning_rate=2e-2), x, n_runs=3)
     assert found.mean > 0.9
     assert len(found.scores) == 3
     aligned = np.stack(found.latents)[..., 0]
@@ -149,7 +151,7 @@ def test_runs_that_find_the_same_agree():
 def test_runs_on_noise_do_not():
     noise = {name: np.random.default_rng(j).standard_normal((60, 3)) for j, name in enumerate("ab")}
     with pytest.warns(rp.RPModelsWarning):
-        found = stability(rp.RPFA(2, max_iter=20, retries=0, n_init=1), noise, n_runs=3)
+        found = stability(rp.RPFA(2, max_iter=20, search=rp.Search(retries=0), n_init=1), noise, n_runs=3)
     assert found.mean < 0.9
 
 
@@ -179,7 +181,7 @@ def test_a_table_is_compared_with_decompositions():
 def test_series_are_compared_with_gpfa_through_the_same_scaling():
     ball = rp.datasets.plain_ball(n_trials=8, n_times=15, random_state=0)
     trials_ = [each[: 12 + n % 3] for n, each in enumerate(ball.x)]
-    model = rp.RPGPFA(1, max_iter=15, n_init=1, retries=0, n_inducing=5)
+    model = rp.RPGPFA(1, max_iter=15, n_init=1, search=rp.Search(retries=0), n_inducing=5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", rp.RPModelsWarning)  # so short a fit learns little
         found = compare_baselines(trials_, estimator=model, cv=2, n_seeds=2)

@@ -13,6 +13,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 import rpmodels as rp
 from data import clusters
 from processes import run
+from registry import made
 from rpmodels.errors import BuildError, InputError, RPModelsWarning
 
 FAST = {"n_init": 2, "max_iter": 80, "learning_rate": 2e-2, "random_state": 0}
@@ -25,7 +26,7 @@ def data(n=240, k=3, seed=0, **options):
 @pytest.fixture(scope="module")
 def fitted():
     X, z = data()
-    return rp.RPCategorical(3, **FAST).fit(X), X, z
+    return made(rp.RPCategorical, 3, **FAST).fit(X), X, z
 
 
 def accuracy(z, states, k=3):
@@ -72,7 +73,7 @@ def test_missing_rows_at_fit_and_predict(fitted):
     gaps = {name: values.copy() for name, values in X.items()}
     gaps["x0"][:60] = np.nan
     gaps["x1"][60:100] = np.nan
-    model = rp.RPCategorical(3, **FAST).fit(gaps)
+    model = made(rp.RPCategorical, 3, **FAST).fit(gaps)
     assert accuracy(z, model.predict(gaps)) > 0.95
     nothing = {name: np.full((2, 4), np.nan) for name in X}
     np.testing.assert_allclose(fitted[0].predict_proba(nothing), 1 / 3, atol=1e-6)
@@ -82,7 +83,7 @@ def test_missing_rows_at_fit_and_predict(fitted):
 def test_a_table_with_columns_grid_search_and_cross_validation():
     X, _ = data()
     table = np.concatenate(list(X.values()), 1)
-    model = rp.RPCategorical(3, factors={"left": range(4), "right": range(4, 8)}, **FAST)
+    model = made(rp.RPCategorical, 3, factors={"left": range(4), "right": range(4, 8)}, **FAST)
     scores = cross_val_score(model, table, cv=2)
     assert (scores > 0.7).all()
     search = GridSearchCV(model, {"n_states": [2, 3]}, cv=2).fit(table)
@@ -91,7 +92,9 @@ def test_a_table_with_columns_grid_search_and_cross_validation():
 
 def test_scikit_learn_manners():
     module = torch.nn.Linear(4, 3)
-    model = rp.RPCategorical(3, network=module, tied=True, callbacks=[print])
+    model = rp.RPCategorical(
+        3, network=module, recognition=rp.Recognition(tied=True), training=rp.Training(callbacks=[print])
+    )
     twin = clone(model)
     assert twin.get_params()["n_states"] == 3
     assert twin.set_params(n_states=4).n_states == 4
@@ -102,11 +105,11 @@ def test_scikit_learn_manners():
 
 def test_same_random_state_same_fit_in_one_process_or_two(fitted):
     model, X, _ = fitted
-    again = rp.RPCategorical(3, **FAST).fit(X)
+    again = made(rp.RPCategorical, 3, **FAST).fit(X)
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-    parallel = rp.RPCategorical(3, n_jobs=2, **FAST).fit(X)
+    parallel = made(rp.RPCategorical, 3, n_jobs=2, **FAST).fit(X)
     np.testing.assert_allclose(parallel.predict_proba(X), model.predict_proba(X), atol=1e-5)
-    np.testing.assert_array_equal(rp.RPCategorical(3, **FAST).fit_predict(X), model.predict(X))
+    np.testing.assert_array_equal(made(rp.RPCategorical, 3, **FAST).fit_predict(X), model.predict(X))
 
 
 def test_pickle_and_copy(fitted):
@@ -119,7 +122,7 @@ def test_your_own_module_is_used_and_left_alone():
     X, z = data()
     module = torch.nn.Sequential(torch.nn.Linear(4, 20), torch.nn.Tanh(), torch.nn.Linear(20, 3))
     before = copy.deepcopy(module.state_dict())
-    model = rp.RPCategorical(3, network={"x0": module, "x1": "linear"}, **FAST).fit(X)
+    model = made(rp.RPCategorical, 3, network={"x0": module, "x1": "linear"}, **FAST).fit(X)
     assert accuracy(z, model.predict(X)) > 0.95
     for name, value in module.state_dict().items():
         assert torch.equal(value, before[name])
@@ -134,7 +137,7 @@ def test_priors_and_heads(prior, head):
     z = random.choice(3, 300, p=[0.5, 0.3, 0.2])
     centres = random.standard_normal((2, 3, 4)) * 3
     X = {f"x{j}": centres[j][z] + 0.3 * random.standard_normal((300, 4)) for j in range(2)}
-    model = rp.RPCategorical(3, prior=prior, head=head, **FAST).fit(X)
+    model = made(rp.RPCategorical, 3, prior=prior, head=head, **FAST).fit(X)
     if prior != "uniform":
         assert accuracy(z, model.predict(X)) > 0.95
     if prior in ("learned", 1.0):
@@ -143,7 +146,7 @@ def test_priors_and_heads(prior, head):
 
 def test_float64_and_validation():
     X, z = data()
-    model = rp.RPCategorical(3, dtype="float64", validation_fraction=0.2, patience=50, **FAST).fit(X)
+    model = made(rp.RPCategorical, 3, dtype="float64", validation_fraction=0.2, patience=50, **FAST).fit(X)
     assert model.predict_proba(X).dtype == np.float64
     assert accuracy(z, model.predict(X)) > 0.95
     assert len(model.validation_curve_) > 3
@@ -153,7 +156,7 @@ def test_labels_can_be_a_factor():
     X, z = data()
     names = np.array(["red", "green", "blue"], object)[z]
     names[20:] = None  # few are labelled
-    model = rp.RPCategorical(3, **FAST).fit({**X, "label": names})
+    model = made(rp.RPCategorical, 3, **FAST).fit({**X, "label": names})
     new, truth = data(seed=1)
     states = model.predict(new)
     of_label = model.recognise(np.array(["red", "green", "blue"]), "label").argmax(1)
@@ -182,7 +185,9 @@ def test_warnings_that_speak():
     with pytest.warns(RPModelsWarning, match="found no dependence"):
         rp.RPCategorical(2, n_init=1, max_iter=2, learning_rate=1e-6, random_state=0).fit(unrelated)
     z = random.integers(2, size=300)
-    model = rp.RPCategorical(2, n_init=1, max_iter=100, learning_rate=0.1, weight_decay=0, random_state=0)
+    model = rp.RPCategorical(
+        2, n_init=1, max_iter=100, learning_rate=0.1, training=rp.Training(weight_decay=0), random_state=0
+    )
     with pytest.warns(RPModelsWarning, match="at its ceiling"):
         model.fit({"a": z, "b": z})
 
@@ -192,34 +197,38 @@ def test_warnings_that_speak():
     [
         ({"n_states": 1}, InputError, "n_states: expected an integer ≥ 2"),
         ({"n_init": 0}, InputError, "n_init: expected an integer ≥ 1"),
-        ({"network": "transformer"}, InputError, "expected one of auto, linear, mlp, cnn, lookup, an nn.Module"),
+        (
+            {"network": "transformer"},
+            InputError,
+            "network: expected 'auto', 'linear', 'mlp', 'cnn', 'lookup', an nn.Module or a dict",
+        ),
         ({"network": {"y": "mlp"}}, InputError, "Unknown factor 'y'"),
         ({"network": "cnn"}, BuildError, "takes images"),
         ({"network": "lookup"}, BuildError, "takes one label"),
         ({"network": torch.nn.Linear(4, 5)}, BuildError, "expected \\(2, 3\\)"),
         ({"network": torch.nn.Linear(7, 3)}, BuildError, "failed on a batch of shape \\(2, 4\\)"),
-        ({"prior": "flat"}, InputError, "prior: expected one of uniform, learned"),
+        ({"prior": "flat"}, InputError, "prior: expected 'uniform', 'learned', a number > 0 or an array"),
         ({"prior": [0.5, 0.5]}, InputError, "3 probabilities"),
         ({"prior": [0.5, 0.6, 0.2]}, InputError, "sum to 1"),
-        ({"prior": -1.0}, InputError, "concentration"),
-        ({"head": "other"}, InputError, "head: expected one of relative, absolute"),
-        ({"scaling": "log"}, InputError, "expected one of auto"),
-        ({"dropout": "much"}, InputError, "dropout: expected a number or 'auto'"),
-        ({"weight_decay": -1.0}, InputError, "weight_decay: expected a number ≥ 0"),
-        ({"device": "abacus"}, InputError, "device: expected"),
-        ({"dtype": "float16"}, InputError, "dtype: expected one of float32, float64"),
-        ({"batch_size": 1}, InputError, "batch_size"),
-        ({"dropout": 1.5}, InputError, "dropout: expected a number ≥ 0 and < 1"),
-        ({"random_state": -1}, InputError, "random_state: expected an integer ≥ 0"),
-        ({"n_jobs": 0}, InputError, "n_jobs: expected None, or an integer other than 0"),
+        ({"prior": -1.0}, InputError, "prior: expected .* a number > 0"),
+        ({"head": "other"}, InputError, "recognition.head: expected 'relative' or 'absolute'"),
+        ({"scaling": "log"}, InputError, "recognition.scaling: expected 'auto'"),
+        ({"dropout": "much"}, InputError, "recognition.dropout: expected 'auto' or a number"),
+        ({"weight_decay": -1.0}, InputError, "training.weight_decay: expected 'auto' or a number ≥ 0"),
+        ({"device": "abacus"}, InputError, "engine.device: expected"),
+        ({"dtype": "float16"}, InputError, "engine.dtype: expected 'float32', 'float64'"),
+        ({"batch_size": 1}, InputError, "training.batch_size"),
+        ({"dropout": 1.5}, InputError, "recognition.dropout: expected 'auto' or a number ≥ 0 and < 1"),
+        ({"random_state": -1}, InputError, "random_state: expected None, an integer ≥ 0 and < 2"),
+        ({"n_jobs": 0}, InputError, "search.n_jobs: expected None, an integer ≥ 1 or an integer ≤ -1"),
         ({"scaling": {"camra": "none"}}, InputError, "Unknown factor 'camra'"),
-        ({"prior": [0.5, np.nan, 0.5]}, InputError, "positive numbers that sum to 1"),
+        ({"prior": [0.5, np.nan, 0.5]}, InputError, "an array of finite numbers"),
     ],
 )
 def test_bad_arguments_are_refused_at_fit(options, error, text):
     X, _ = data(n=30)
     with pytest.raises(error, match=text):
-        rp.RPCategorical(**{"n_states": 3, **options}).fit(X)
+        made(rp.RPCategorical, **{"n_states": 3, **options}).fit(X)
 
 
 def test_labels_need_a_lookup_table():
@@ -242,7 +251,7 @@ def test_images_go_to_the_convolutional_network():
     z = random.integers(2, size=60)
     for shape in ((16, 16), (3, 16, 16)):
         images = (random.random((60, *shape)) * 60 + 150 * z.reshape(-1, *[1] * len(shape))).astype(np.uint8)
-        model = rp.RPCategorical(2, n_init=1, max_iter=40, random_state=0, tied=True)
+        model = rp.RPCategorical(2, n_init=1, max_iter=40, random_state=0, recognition=rp.Recognition(tied=True))
         model.fit({"a": images, "b": images[::-1][np.argsort(z[::-1], kind="stable")][np.argsort(np.argsort(z))]})
         network = model.model_.pattern.recognition[0].network
         assert isinstance(network, rp.recognition.ConvolutionalNetwork)
@@ -294,7 +303,7 @@ def test_weights_that_are_mostly_zero_keep_the_score_below_its_ceiling():
     X, _ = data(n=200)
     weights = np.where(np.arange(200) < 20, 1.0, 0.002)
     X["x1"][20:] = np.nan
-    model = rp.RPCategorical(2, **FAST).fit(X, sample_weight=weights)
+    model = made(rp.RPCategorical, 2, **FAST).fit(X, sample_weight=weights)
     assert model.score_ <= model.score_.ceiling
 
 
@@ -304,8 +313,9 @@ def test_values_of_the_wrong_type_are_refused_with_a_sentence(tmp_path):
 import numpy as np, rpmodels as rp
 X = {"a": np.random.rand(20, 2), "b": np.random.rand(20, 2)}
 for options in ({"n_states": 2.5}, {"n_states": "3"}, {"n_init": 2.0}, {"n_init": None}, {"learning_rate": "x"},
-                {"prior": None}, {"random_state": np.random.default_rng(0)}, {"max_iter": 10.0}, {"batch_size": 10.5},
-                {"max_iter": True}, {"dropout": None}, {"n_jobs": 1.5}):
+                {"prior": None}, {"random_state": np.random.default_rng(0)}, {"max_iter": 10.0}, {"max_iter": True},
+                {"training": rp.Training(batch_size=10.5)}, {"recognition": rp.Recognition(dropout=None)},
+                {"search": rp.Search(n_jobs=1.5)}):
     try:
         rp.RPCategorical(**{"n_states": 2, **options}).fit(X)
     except rp.RPModelsError as failure:

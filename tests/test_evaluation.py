@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 import rpmodels as rp
 from data import clusters as drawn
-from registry import ESTIMATORS
+from registry import ESTIMATORS, made
 from rpmodels.errors import InputError
 from rpmodels.estimators import Latents
 from rpmodels.evaluation import TrialFolds, choose, cross_validate, shuffle_test
@@ -21,7 +21,9 @@ def clusters(n=120, seed=0):
 
 
 def discrete(**settings):
-    return rp.RPCategorical(3, **{"max_iter": 150, "n_init": 2, "random_state": 0, "learning_rate": 0.02, **settings})
+    return made(
+        rp.RPCategorical, 3, **{"max_iter": 150, "n_init": 2, "random_state": 0, "learning_rate": 0.02, **settings}
+    )
 
 
 smooth = partial(ESTIMATORS["gpfa"].make, 1, n_inducing=5)

@@ -7,6 +7,7 @@ import torch
 
 import rpmodels as rp
 from oracles.gaussians import log_mean_exp
+from registry import made
 from rpmodels.carriers import Factor, Sites
 from rpmodels.families import DiagonalGaussian, FullGaussian
 from rpmodels.free_energy import free_energy
@@ -40,8 +41,9 @@ def two_views(n, dims=(6, 5), correlations=(0.95, 0.85), seed=0):
 def test_linear_networks_recover_the_cca_subspace():
     views, directions, z = two_views(5000)
     model = rp.RPFA(
-        2, network="linear", precision="constant", scaling="none", n_init=1, max_iter=500, learning_rate=0.02,
-        batch_size=500, weight_decay=0.0, random_state=0,
+        2, network="linear", n_init=1, max_iter=500, learning_rate=0.02,
+        recognition=rp.Recognition(precision="constant", scaling="none"),
+        training=rp.Training(batch_size=500, weight_decay=0.0), random_state=0,
     ).fit(views)  # fmt: skip
     for name, recogniser in model.model_.pattern.recognisers():
         weights = next(p for p in recogniser.network.parameters() if p.ndim == 2).detach().double().numpy()
@@ -130,7 +132,14 @@ def test_targets_against_a_dense_computation_on_shared_and_private_latents(kind)
 
 def test_a_private_latent_hears_nothing_of_the_other_view():
     views, _, _ = two_views(300)
-    model = rp.RPFA(2, targets={"a": [0]}, n_init=1, max_iter=5, random_state=0, dtype="float64").fit(views)
+    model = rp.RPFA(
+        2,
+        recognition=rp.Recognition(targets={"a": [0]}),
+        n_init=1,
+        max_iter=5,
+        random_state=0,
+        engine=rp.Engine(dtype="float64"),
+    ).fit(views)
     only = model.posterior({"a": views["a"]})
     np.testing.assert_allclose(only.mean[:, 1], 0, atol=1e-9)
     np.testing.assert_allclose(only.variance[:, 1], 1, atol=1e-6)
@@ -144,7 +153,7 @@ def test_a_private_latent_hears_nothing_of_the_other_view():
 
 def test_log_weight_by_quadrature_and_by_importance_agree_and_bound_the_score():
     views, _, _ = two_views(200, correlations=(0.9,))
-    model = rp.RPFA(1, n_init=1, max_iter=60, random_state=0, dtype="float64").fit(views)
+    model = rp.RPFA(1, n_init=1, max_iter=60, random_state=0, engine=rp.Engine(dtype="float64")).fit(views)
     new, _, _ = two_views(20, correlations=(0.9,), seed=1)
     exact = model.log_weight(new, method="quadrature", nodes=64)
     sampled = model.log_weight(new, draws=500)
@@ -159,7 +168,9 @@ def test_log_weight_by_quadrature_and_by_importance_agree_and_bound_the_score():
 def test_score_of_one_observation_does_not_depend_on_its_batch():
     views, _, _ = two_views(100)
     for approximation in ("interior", "monte_carlo", "second_order", "quadrature"):
-        model = rp.RPFA(2, n_init=1, max_iter=5, random_state=0, expected_log_mixture=approximation).fit(views)
+        model = rp.RPFA(
+            2, n_init=1, max_iter=5, random_state=0, inference=rp.Inference(expected_log_mixture=approximation)
+        ).fit(views)
         alone = [model.score_samples({name: x[n : n + 1] for name, x in views.items()})[0] for n in (0, 7)]
         np.testing.assert_allclose(alone, model.score_samples(views)[[0, 7]], rtol=1e-4, atol=1e-4)
 
@@ -187,7 +198,7 @@ def test_every_choice_fits_and_repeats(settings):
     n = 40 if settings.get("e_step", "amortised") == "amortised" else 16  # refinement takes its time
     views, _, _ = two_views(n, dims=(5, 5))
     brief = {"n_init": 2, "max_iter": 6, "retries": 0, "random_state": 3, **settings}
-    fits = [rp.RPFA(2, **brief).fit(views) for _ in range(2)]
+    fits = [made(rp.RPFA, 2, **brief).fit(views) for _ in range(2)]
     np.testing.assert_array_equal(*(fit.transform(views) for fit in fits))
     np.testing.assert_array_equal(*(fit.score_samples(views) for fit in fits))
     posterior = fits[0].posterior(views)
@@ -210,8 +221,9 @@ def test_coverage_of_ninety_percent_intervals_on_in_model_data():
     views, _, z = two_views(5000, dims=(1, 1), correlations=(0.9,))
     seen, fresh = ({name: x[rows] for name, x in views.items()} for rows in (slice(2000), slice(2000, None)))
     model = rp.RPFA(
-        1, network="linear", precision="constant", scaling="none", n_init=1, max_iter=400, learning_rate=0.1,
-        weight_decay=0.0, random_state=0,
+        1, network="linear", n_init=1, max_iter=400, learning_rate=0.1,
+        recognition=rp.Recognition(precision="constant", scaling="none"),
+        training=rp.Training(weight_decay=0.0), random_state=0,
     ).fit(seen)  # fmt: skip
     posterior = model.posterior(fresh)
     line = rp.metrics.linear_map(model.transform(seen), z[:2000])
@@ -225,23 +237,23 @@ def test_coverage_of_ninety_percent_intervals_on_in_model_data():
     ("settings", "message"),
     [
         ({"n_latents": 0}, "n_latents"),
-        ({"expected_log_mixture": "magic"}, "expected_log_mixture: expected one of interior"),
-        ({"e_step": "magic"}, "e_step: expected one of amortised"),
-        ({"covariance": "round"}, "covariance: expected one of diagonal, full"),
-        ({"precision": "some"}, "precision: expected one of network, constant"),
+        ({"expected_log_mixture": "magic"}, "inference.expected_log_mixture: expected 'interior'"),
+        ({"e_step": "magic"}, "inference.e_step: expected 'amortised'"),
+        ({"covariance": "round"}, "recognition.covariance: expected 'auto', 'diagonal', 'full'"),
+        ({"precision": "some"}, "recognition.precision: expected 'network' or 'constant'"),
         ({"targets": {"a": [2]}}, "targets of factor 'a': expected different latents from 0 to 1"),
         ({"targets": {"c": [0]}}, "Unknown factor 'c'"),
         ({"n_latents": 4, "expected_log_mixture": "quadrature"}, "at most 3 latent"),
         ({"head": "absolute"}, "absolute factors may know less"),
         ({"e_step": "free_inducing"}, "needs a prior with inducing points"),
-        ({"marginal": "magic"}, "marginal: expected one of empirical"),
+        ({"marginal": "magic"}, "inference.marginal: expected 'empirical'"),
     ],
     ids=str,
 )
 def test_bad_choices_are_named(settings, message):
     views, _, _ = two_views(30)
     with pytest.raises(ValueError, match=message):
-        rp.RPFA(**{"n_latents": 2, "max_iter": 2, **settings}).fit(views)
+        made(rp.RPFA, **{"n_latents": 2, "max_iter": 2, **settings}).fit(views)
 
 
 def test_free_energy_of_a_head_does_not_depend_on_the_reference():

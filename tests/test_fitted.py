@@ -25,7 +25,7 @@ PAIRS = N * 2 * N
 """Of all sites with all atoms of two factors."""
 
 
-class NotAskedForError(Exception):
+class ComputedError(Exception):
     pass
 
 
@@ -33,7 +33,7 @@ class Refusing(InteriorBound):
     """⟨log F⟩ that nobody may compute."""
 
     def __call__(self, eta_q, mixture, local):
-        raise NotAskedForError
+        raise ComputedError
 
 
 # ---- posteriors and modes -----------------------------------------------------------------------
@@ -49,7 +49,7 @@ def test_a_posterior_costs_no_free_energy(name):
     assert all(np.isfinite(each).all() for each in model.posterior(x).mean)
     assert [each.posterior.mu.shape[0] for each in model.model_.posterior(model.read(x))] == [len(expected)]
     for asks in (model.score, model.score_samples, lambda data: model.posterior(data, e_step="natural_gradient")):
-        with pytest.raises(NotAskedForError):
+        with pytest.raises(ComputedError):
             asks(x)
 
 
@@ -124,14 +124,20 @@ def test_a_sample_is_as_far_from_the_whole_as_it_says(options, monkeypatch):
     assert abs(np.mean(off)) < 0.6
 
 
-def test_more_pairs_leave_a_smaller_error():
+def test_more_pairs_leave_a_smaller_error(monkeypatch):
     fitted, observations = factor_analysis()
-    found = [closing_score(fitted, observations, pairs=PAIRS // share).standard_error for share in (12, 6, 3)]
-    assert found[0] > found[1] > found[2] > 0
-    # n observations of N: √((1 − n/N)/n) of the spread
-    for error, share in zip(found, (12, 6, 3), strict=True):
-        spread = fitted.free_energies(observations, in_training=True).total.std()
-        assert error == pytest.approx(float(spread) * np.sqrt((1 - 1 / share) * share / N), rel=0.4)
+    spread = float(fitted.free_energies(observations, in_training=True).total.std())
+
+    def error(share):
+        """Its root mean square over samples: single ones seldom have the few observations far out."""
+        found = []
+        for seed in range(30):
+            monkeypatch.setattr(closing, "SEED", seed)
+            found.append(closing_score(fitted, observations, pairs=PAIRS // share).standard_error)
+        return np.sqrt(np.mean(np.square(found)))
+
+    for share in (12, 6, 3):  # n = N/share of N observations: √((1 − n/N)/n) of their spread
+        assert error(share) == pytest.approx(spread * np.sqrt((1 - 1 / share) * share / N), rel=0.15)
 
 
 def test_the_same_data_give_the_same_sample():
@@ -160,7 +166,7 @@ def test_sampled_observations_keep_their_own_parameters():
 
 def test_an_error_is_printed_and_kept(tmp_path):
     x = views(N)[0]
-    model = rp.RPFA(1, max_iter=3, n_init=1, retries=0, random_state=0).fit(x)
+    model = rp.RPFA(1, max_iter=3, n_init=1, search=rp.Search(retries=0), random_state=0).fit(x)
     assert model.score_.standard_error == 0.0
     model.score_ = closing_score(model.model_, model.read(x), pairs=PAIRS // 5)
     error = f" ± {model.score_.standard_error:.2g} nats"

@@ -285,7 +285,7 @@ def brief(monkeypatch):
     """Fits of a few steps."""
     monkeypatch.setattr(recovery_baselines, "SparseGPVAE", functools.partial(SparseGPVAE, max_iter=4, n_init=1))
     monkeypatch.setattr(recovery_baselines, "GPFA", functools.partial(rp.baselines.GPFA, max_iter=2))
-    monkeypatch.setattr(recovery, "RPGPFA", functools.partial(rp.RPGPFA, max_iter=4, n_init=1, retries=0))
+    monkeypatch.setattr(recovery, "RPGPFA", functools.partial(rp.RPGPFA, max_iter=4, n_init=1))
     return monkeypatch
 
 

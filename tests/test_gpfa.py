@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 import rpmodels as rp
 from data import ball
+from registry import made
 from rpmodels import generative
 from rpmodels.errors import InputError, RPModelsWarning
 from rpmodels.estimators import layout
@@ -47,8 +48,9 @@ def test_ninety_percent_intervals_cover_in_model_data():
     views, z = smooth_views(60, 30, 0)
     new, truth = smooth_views(60, 30, 1)
     model = rp.RPGPFA(
-        network="linear", precision="constant", scaling="none", n_init=1, max_iter=150, n_inducing=15,
-        input_dropout=0.0, weight_decay=0.0, random_state=0,
+        network="linear", n_init=1, max_iter=150, n_inducing=15, random_state=0,
+        recognition=rp.Recognition(precision="constant", scaling="none", input_dropout=0.0),
+        training=rp.Training(weight_decay=0.0),
     ).fit(views)  # fmt: skip
     posterior = model.posterior(new)
     line = rp.metrics.linear_map(model.transform(views), z)
@@ -62,45 +64,45 @@ def test_ninety_percent_intervals_cover_in_model_data():
 
 def test_results_have_the_form_of_the_data():
     data = ball()
-    whole = rp.RPGPFA(**FAST).fit(data.x)
+    whole = made(rp.RPGPFA, **FAST).fit(data.x)
     assert whole.transform(data.x).shape == (8, 20, 1)
     posterior = whole.posterior(data.x)
     assert posterior.covariance.shape == (8, 20, 1, 1)
     assert posterior.variance.shape == (8, 20, 1)
     assert [each.shape for each in posterior.sample(2)] == [(8, 20, 1)] * 2
     trials = [x[:length] for x, length in zip(data.x, (20, 5, 9, 20, 3, 20, 20, 7), strict=True)]
-    lists = rp.RPGPFA(**FAST).fit(trials)
+    lists = made(rp.RPGPFA, **FAST).fit(trials)
     assert [len(each) for each in lists.transform(trials)] == [len(each) for each in trials]
     assert [each.shape for each in lists.posterior(trials).variance] == [(len(each), 1) for each in trials]
     assert [each.shape for each in lists.posterior(trials).sample(1)[0]] == [(len(each), 1) for each in trials]
-    named = rp.RPGPFA(**FAST).fit({"left": data.x, "right": data.x[..., :4]})
+    named = made(rp.RPGPFA, **FAST).fit({"left": data.x, "right": data.x[..., :4]})
     assert named.transform({"left": data.x}).shape == (8, 20, 1)
     mean, covariance = named.recognise(data.x, "left")
     assert mean.shape == (8, 20, 1)
     assert covariance.shape == (8, 20, 1, 1)
-    columns = rp.RPGPFA(factors={"first": [0, 1, 2], "rest": slice(3, 10)}, **FAST).fit(data.x)
+    columns = made(rp.RPGPFA, factors={"first": [0, 1, 2], "rest": slice(3, 10)}, **FAST).fit(data.x)
     assert columns.transform(data.x).shape == (8, 20, 1)
     assert set(columns.model_.names) == {"first", "rest"}
 
 
 def test_fit_transform_is_fit_then_transform_and_trials_are_inferred_one_by_one():
     data = ball()
-    model = rp.RPGPFA(**FAST)
+    model = made(rp.RPGPFA, **FAST)
     both = model.fit_transform(data.x)
     np.testing.assert_array_equal(both, model.transform(data.x))
     np.testing.assert_allclose(model.transform(data.x[3:4]), both[3:4], atol=1e-5)
     np.testing.assert_allclose(model.score_samples(data.x[3:4]), model.score_samples(data.x)[3:4], atol=1e-3)
-    weighted = rp.RPGPFA(**FAST).fit_transform(data.x, sample_weight=np.arange(1.0, 9.0))
+    weighted = made(rp.RPGPFA, **FAST).fit_transform(data.x, sample_weight=np.arange(1.0, 9.0))
     assert weighted.shape == both.shape
 
 
 def test_a_long_recording_is_cut_into_windows_and_stitched():
     x = rp.datasets.plain_ball(n_trials=1, n_times=230, random_state=0).x[0]
-    model = rp.RPGPFA(window=50, **FAST).fit(x)
+    model = made(rp.RPGPFA, window=50, **FAST).fit(x)
     assert model.transform(x).shape == (230, 1)
     assert model.posterior(x).covariance.shape == (230, 1, 1)
     times = np.arange(230) * 0.1 + 1.7e9
-    timed = rp.RPGPFA(window=50, **FAST).fit({"x": x}, times=times)
+    timed = made(rp.RPGPFA, window=50, **FAST).fit({"x": x}, times=times)
     np.testing.assert_allclose(
         timed.transform({"x": x}, times=times), model.transform(x), atol=1e-3
     )  # the clock's unit and origin do not matter
@@ -116,7 +118,7 @@ def test_factors_with_clocks_of_their_own_meet_at_all_their_times():
     data = ball()
     slow, fast = data.x[:, ::3], data.x[:, 1::2, :4]
     times = {"slow": np.arange(0.0, 20.0, 3.0), "fast": [np.arange(1.0, 20.0, 2.0)] * 8}
-    model = rp.RPGPFA(dtype="float64", **FAST).fit({"slow": slow, "fast": list(fast)}, times=times)
+    model = made(rp.RPGPFA, dtype="float64", **FAST).fit({"slow": slow, "fast": list(fast)}, times=times)
     posterior = model.posterior({"slow": slow, "fast": list(fast)}, times=times)
     union = np.union1d(times["slow"], times["fast"][0])
     assert [each.shape for each in posterior.mean] == [(len(union), 1)] * 8
@@ -136,7 +138,7 @@ def test_factors_with_clocks_of_their_own_meet_at_all_their_times():
 def test_recordings_with_clocks_of_their_own():
     x = rp.datasets.plain_ball(n_trials=1, n_times=120, random_state=0).x[0]
     times = {"a": np.arange(0.0, 120.0, 2.0), "b": np.arange(120.0)}
-    model = rp.RPGPFA(window=50, **FAST).fit({"a": x[::2], "b": x[:, :4]}, times=times)
+    model = made(rp.RPGPFA, window=50, **FAST).fit({"a": x[::2], "b": x[:, :4]}, times=times)
     posterior = model.posterior({"a": x[::2], "b": x[:, :4]}, times=times)
     assert posterior.mean.shape == (120, 1)
     np.testing.assert_array_equal(posterior.times, np.arange(120.0))
@@ -148,7 +150,7 @@ def test_trials_without_one_of_the_factors():
     whole = [x[:length] for x, length in zip(data.x, lengths, strict=True)]
     gaps = [None if n in (2, 5) else x[:, :3] for n, x in enumerate(whole)]
     as_nan = [np.full((len(x), 3), np.nan) if n in (2, 5) else x[:, :3] for n, x in enumerate(whole)]
-    model = rp.RPGPFA(dtype="float64", **FAST).fit({"a": whole, "b": gaps})
+    model = made(rp.RPGPFA, dtype="float64", **FAST).fit({"a": whole, "b": gaps})
     means = model.transform({"a": whole, "b": gaps})
     assert [len(each) for each in means] == list(lengths)
     for left, right in zip(means, model.transform({"a": whole, "b": as_nan}), strict=True):
@@ -178,7 +180,7 @@ def test_windows_cover_a_recording_and_stitching_takes_the_deepest(total):
 
 def test_missing_factors_and_bins_are_dropped_exactly():
     data = ball()
-    model = rp.RPGPFA(dtype="float64", **FAST).fit({"a": data.x, "b": data.x[..., :3]})
+    model = made(rp.RPGPFA, dtype="float64", **FAST).fit({"a": data.x, "b": data.x[..., :3]})
     gone = data.x.astype(float).copy()
     gone[2, 5:9] = np.nan
     marked = np.ones((8, 20), bool)
@@ -194,7 +196,7 @@ def test_missing_factors_and_bins_are_dropped_exactly():
 
 def test_predictions_at_new_times_return_to_the_prior():
     data = ball()
-    model = rp.RPGPFA(**FAST).fit(data.x)
+    model = made(rp.RPGPFA, **FAST).fit(data.x)
     far = model.posterior(data.x, at=[3.5, 1e6])
     assert far.mean.shape == (8, 2, 1)
     np.testing.assert_allclose(far.variance[:, 1], 1, atol=1e-3)
@@ -205,11 +207,11 @@ def test_irregular_times_need_pooled_atoms():
     data = ball()
     random = np.random.default_rng(0)
     times = [np.sort(random.uniform(0, 20, 20)) for _ in range(8)]
-    model = rp.RPGPFA(**FAST).fit(list(data.x), times=times)
+    model = made(rp.RPGPFA, **FAST).fit(list(data.x), times=times)
     assert model.model_.pattern.atoms.shared
     assert np.isfinite(model.transform(list(data.x), times=times)[0]).all()
     with pytest.raises(InputError, match="needs trials on one grid of times, and trial 1"):
-        rp.RPGPFA(atoms="per_time", **FAST).fit(list(data.x), times=times)
+        made(rp.RPGPFA, atoms="per_time", **FAST).fit(list(data.x), times=times)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +239,7 @@ def test_irregular_times_need_pooled_atoms():
 )
 def test_every_choice_fits_and_repeats(settings):
     data = ball(n=8, t=20)
-    fits = [rp.RPGPFA(**{**FAST, **settings}).fit(data.x) for _ in range(2)]
+    fits = [made(rp.RPGPFA, **{**FAST, **settings}).fit(data.x) for _ in range(2)]
     first, second = (fit.transform(data.x[:2]) for fit in fits)
     np.testing.assert_array_equal(first, second)
     assert np.isfinite(first).all()
@@ -272,7 +274,9 @@ def test_a_collapsed_fit_is_tried_again_aloud():
 
 def test_a_time_limit_stops_the_final_run():
     data = ball()
-    model = rp.RPGPFA(n_init=1, max_iter=10_000, random_state=0, callbacks=[rp.TimeLimit(0.2)]).fit(data.x)
+    model = rp.RPGPFA(
+        n_init=1, max_iter=10_000, random_state=0, training=rp.Training(callbacks=[rp.TimeLimit(0.2)])
+    ).fit(data.x)
     assert model.n_iter_ < 10_000
     assert "time limit: 0.2 s" in model.stop_reason_
 
@@ -283,7 +287,7 @@ def test_smoothed_input_is_noticed_and_unsmoothed_is_not():
     kernel = np.exp(-0.5 * (np.arange(-6, 7) / 2.0) ** 2)
     smooth = np.apply_along_axis(lambda each: np.convolve(each, kernel, "same"), 1, white)
     with pytest.warns(RPModelsWarning, match="looks smoothed"):
-        rp.RPGPFA(**FAST).fit(smooth)
+        made(rp.RPGPFA, **FAST).fit(smooth)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for data in (white, ball().x):
@@ -294,9 +298,9 @@ def test_warnings_of_lonely_times_and_too_many_inducing_points():
     data = ball(n=4)
     trials = [data.x[0], data.x[1][:10], data.x[2][:10], data.x[3][:10]]
     with pytest.warns(RPModelsWarning, match=r"10 time point\(s\), the first at 10.0, have one trial only"):
-        rp.RPGPFA(atoms="per_time", **FAST).fit(trials)
+        made(rp.RPGPFA, atoms="per_time", **FAST).fit(trials)
     with pytest.warns(RPModelsWarning, match="n_inducing = 99 is more than the 20 distinct times"):
-        model = rp.RPGPFA(n_inducing=99, **FAST).fit(data.x)
+        model = made(rp.RPGPFA, n_inducing=99, **FAST).fit(data.x)
     assert model.model_.prior.n_inducing == 20
 
 
@@ -309,12 +313,12 @@ def test_warnings_of_lonely_times_and_too_many_inducing_points():
         ({}, {"times": np.arange(7)}, r"times: expected shape \(20,\)"),
         ({"n_latents": 0}, {}, "n_latents: expected an integer ≥ 1"),
         ({"n_inducing": 0}, {}, "n_inducing"),
-        ({"n_inducing": "many"}, {}, "n_inducing: expected an integer or 'auto'"),
-        ({"kernel": "cubic"}, {}, "kernel: expected one of rbf"),
+        ({"n_inducing": "many"}, {}, "n_inducing: expected 'auto' or an integer"),
+        ({"kernel": "cubic"}, {}, "kernel: expected 'rbf'"),
         ({"kernel": gpytorch.kernels.RBFKernel(batch_shape=torch.Size([3]))}, {}, r"batch shape \(3,\)"),
-        ({"inducing": "somewhere"}, {}, "inducing: expected one of fixed"),
-        ({"inducing": np.full(3, np.nan)}, {}, "inducing: expected finite places"),
-        ({"atoms": "split"}, {}, "atoms: expected one of auto"),
+        ({"inducing": "somewhere"}, {}, "inducing: expected 'fixed'"),
+        ({"inducing": np.full(3, np.nan)}, {}, "inducing: expected .* an array of finite numbers"),
+        ({"atoms": "split"}, {}, "inference.atoms: expected 'auto'"),
         ({"length_scale": -1.0}, {}, "length_scale"),
         ({"length_scale": "long"}, {}, "length_scale"),
         ({"batch_size": "half"}, {}, "batch_size"),
@@ -324,12 +328,12 @@ def test_warnings_of_lonely_times_and_too_many_inducing_points():
 )
 def test_bad_input_is_named_before_any_work(settings, options, message):
     with pytest.raises(ValueError, match=message):
-        rp.RPGPFA(**{**FAST, **settings}).fit(ball().x, **options)
+        made(rp.RPGPFA, **{**FAST, **settings}).fit(ball().x, **options)
 
 
 def test_times_that_a_mixture_per_time_never_saw_are_refused():
     data = ball(n=6)
-    model = rp.RPGPFA(atoms="per_time", **FAST).fit(data.x[:, :15])
+    model = made(rp.RPGPFA, atoms="per_time", **FAST).fit(data.x[:, :15])
     with pytest.raises(InputError, match=r"5 time\(s\) of these data were never seen, first 15"):
         model.transform(data.x)
     with pytest.raises(InputError, match=r"never seen, first 0\.5"):
@@ -341,7 +345,7 @@ def test_times_that_a_mixture_per_time_never_saw_are_refused():
 
 def test_a_sample_from_the_prior_and_atoms():
     data = ball(n=5)
-    model = rp.RPGPFA(**FAST).fit(data.x)
+    model = made(rp.RPGPFA, **FAST).fit(data.x)
     z, atoms = generative.sample(model.model_, 3, torch.Generator().manual_seed(0))
     assert z.shape == (3, 20, 1)
     assert atoms["x"].shape == (3, 20)
@@ -364,7 +368,7 @@ def test_counts_get_a_linear_network_and_nothing_else_does():
     }
 
     def hidden(**settings):
-        model = rp.RPGPFA(1, max_iter=1, n_init=1, retries=0, random_state=0, **settings)
+        model = made(rp.RPGPFA, 1, max_iter=1, n_init=1, retries=0, random_state=0, **settings)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RPModelsWarning)
             return {name: bool(factor.network.hidden) for name, factor in model.fit(X).model_.pattern.recognisers()}
@@ -378,7 +382,7 @@ def test_counts_get_a_linear_network_and_nothing_else_does():
 def test_posterior_by_another_e_step():
     """Refined by natural gradients, at test time alone: what a model with that E-step would say, and no worse."""
     x = ball().x
-    model = rp.RPGPFA(1, n_init=1, max_iter=30, dtype="float64", random_state=0).fit(x)
+    model = rp.RPGPFA(1, n_init=1, max_iter=30, engine=rp.Engine(dtype="float64"), random_state=0).fit(x)
     amortised, refined = model.posterior(x), model.posterior(x, e_step="natural_gradient")
     assert np.abs(refined.mean - amortised.mean).max() > 1e-6
     before = float(model.score(x))

@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import clone
 
 import rpmodels as rp
+from registry import made
 from rpmodels.errors import InputError, RPModelsError
 from rpmodels.observations import read, windowed
 
@@ -25,7 +26,7 @@ def walks(lengths, seed=0):
 
 
 def brief(**settings):
-    return rp.RPHMM(3, **{"max_iter": 200, "learning_rate": 1e-2, "n_init": 2, "random_state": 0, **settings})
+    return made(rp.RPHMM, 3, **{"max_iter": 200, "learning_rate": 1e-2, "n_init": 2, "random_state": 0, **settings})
 
 
 @pytest.fixture(scope="module")

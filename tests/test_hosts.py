@@ -66,10 +66,12 @@ def test_two_hosts_train_together_and_one_goes_on_alone(hosts, tmp_path):
     np.savez(data, **{name: random.normal(size=(3, 4))[z] + 0.4 * random.normal(size=(600, 4)) for name in "ab"})
 
     def command(out):
-        settings = {"max_iter": STEPS, "n_init": 1, "batch_size": 100, "dropout": 0, "input_dropout": 0}
+        settings = {
+            "max_iter": STEPS, "n_init": 1, "training.batch_size": 100, "recognition.dropout": 0,
+            "recognition.input_dropout": 0, "engine.dtype": "float64", "engine.atoms": "own",
+        }  # fmt: skip
         texts = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-        return ["fit", str(data), "--model", "categorical", "--states", "3", "--set", 'dtype="float64"', *texts,
-                "--set", 'engine={"atoms": "own"}', "--out", str(tmp_path / out)]  # fmt: skip
+        return ["fit", str(data), "--model", "categorical", "--states", "3", *texts, "--out", str(tmp_path / out)]
 
     both = [on_host(hosts, rank, command("together")) for rank in (0, 1)]
     said = [each.communicate(timeout=400)[0] for each in both]

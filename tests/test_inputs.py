@@ -6,6 +6,7 @@ import torch
 
 import rpmodels as rp
 from data import dynamics, rotation
+from registry import made
 from rpmodels.errors import FileError, InputError
 from rpmodels.priors.driving import Inputs
 
@@ -25,7 +26,7 @@ def pushed(n=40, t=25, seed=0):
 
 def brief(**settings):
     options = {"network": "linear", "precision": "constant", "n_init": 1, "retries": 0, "learning_rate": 3e-2}
-    return rp.RPLDS(2, atoms="pooled", random_state=0, **{"max_iter": 150, **options, **settings})
+    return made(rp.RPLDS, 2, atoms="pooled", random_state=0, **{"max_iter": 150, **options, **settings})
 
 
 @pytest.fixture(scope="module")

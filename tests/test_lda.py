@@ -5,6 +5,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import rpmodels as rp
+from registry import made
 from rpmodels.errors import InputError
 from rpmodels.learning import RandomStart, SpectralStart
 from rpmodels.learning.spectra import are_images, spectral_features
@@ -29,7 +30,7 @@ def stripes(n=60, side=24, alpha=0.4, seed=0):
 
 def brief(**settings):
     options = {"alpha": 0.4, "patch_size": SIZE, "max_iter": 120, "n_init": 2, "learning_rate": 1e-2, "random_state": 0}
-    return rp.RPLDA(3, **{**options, **settings})
+    return made(rp.RPLDA, 3, **{**options, **settings})
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ import pytest
 
 import rpmodels as rp
 from data import dynamics, rotation
+from registry import made
 from rpmodels.errors import InputError
 
 ANGLE, MODULUS = 0.4, 0.95
@@ -30,7 +31,7 @@ def brief(**settings):
         "retries": 0,
         "random_state": 0,
     }
-    return rp.RPLDS(**{"n_latents": 2, **options, "atoms": "per_time", "learning_rate": 3e-2, **settings})
+    return made(rp.RPLDS, **{"n_latents": 2, **options, "atoms": "per_time", "learning_rate": 3e-2, **settings})
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def fitted():
 def smooth():
     x, z = turning(30, 20)
     options = {"network": "linear", "precision": "constant", "n_init": 1, "retries": 0}
-    return rp.RPGPFA(2, max_iter=60, atoms="per_time", random_state=0, **options).fit(x), x, z
+    return made(rp.RPGPFA, 2, max_iter=60, atoms="per_time", random_state=0, **options).fit(x), x, z
 
 
 def test_latents_and_dynamics_are_found(fitted):
@@ -128,7 +129,7 @@ def test_forecasts_of_smooth_latents(smooth):
     np.testing.assert_allclose(ahead.mean, at.mean, atol=1e-5)
     np.testing.assert_allclose(ahead.covariance, at.covariance, atol=1e-5)
     assert (np.diff(ahead.variance, axis=1) >= -1e-4).all()
-    ragged = model.set_params(atoms="pooled").forecast([x[0], x[1][:20]], 3)
+    ragged = model.set_params(inference__atoms="pooled").forecast([x[0], x[1][:20]], 3)
     assert [each.shape for each in ragged.mean] == [(3, 2), (3, 2)]
 
 
@@ -167,7 +168,7 @@ def test_bad_input_is_refused(fitted):
 
 def test_steps_that_are_not_those_of_the_fit_are_noticed():
     data = rp.datasets.rotating_spot(6, 12, side=4, random_state=0)
-    model = rp.RPLDS(1, max_iter=3, n_init=1, retries=0, network="linear", random_state=0).fit(
+    model = rp.RPLDS(1, max_iter=3, n_init=1, search=rp.Search(retries=0), network="linear", random_state=0).fit(
         data.x, times=data.times / 10
     )
     model.transform(data.x, times=5 + data.times / 10)

@@ -20,7 +20,7 @@ from rpmodels.learning import (
     RPMObjective,
     Run,
     SplitMerge,
-    Training,
+    TrainingSettings,
     moves,
     tournament,
     train,
@@ -84,7 +84,7 @@ def test_a_run_can_stop_travel_and_go_on():
     for interrupted in (False, True):
         model = model_for(observations)
         model.prepare(observations)
-        run = Run.start(model, divide(observations, 0.0, 0), Training(max_iter=40, batch_size=50), seed=1)
+        run = Run.start(model, divide(observations, 0.0, 0), TrainingSettings(max_iter=40, batch_size=50), seed=1)
         if interrupted:
             run.advance(observations, 17)
             run = pickle.loads(pickle.dumps(run))
@@ -184,7 +184,7 @@ def test_validation_stops_early_and_keeps_the_best_weights():
 def test_user_optimiser_scheduler_and_clipping():
     observations, _ = clusters()
     seen = []
-    training = Training(
+    training = TrainingSettings(
         max_iter=20,
         max_gradient_norm=1e-8,
         optimiser=lambda parameters: torch.optim.SGD(parameters, lr=1.0),
@@ -205,7 +205,7 @@ def test_user_optimiser_scheduler_and_clipping():
 )  # fmt: skip
 def test_bad_settings_are_refused(bad):
     with pytest.raises(InputError, match=f"{next(iter(bad))}: expected"):
-        Training(**bad)
+        TrainingSettings(**bad)
 
 
 def test_a_validation_set_of_one_is_refused():
@@ -220,7 +220,7 @@ def test_restarts_halve_and_report_their_spread(n_jobs):
     pattern = model_for(observations)
     pattern.prepare(observations)
     starts = [AsGiven(), RandomStart(), RandomStart(), KMeansStart()]
-    plan = Plan(pattern, Training(max_iter=60), starts, interval=10)
+    plan = Plan(pattern, TrainingSettings(max_iter=60), starts, interval=10)
     run, attempts = tournament(plan, divide(observations, 0.0, 0), Context(random_state=0, n_jobs=n_jobs))
     assert sorted(len(attempt.free_energies) for attempt in attempts) == [1, 1, 2, 2]
     assert [attempt.kind for attempt in attempts] == ["as given", "random", "random", "k-means"]
@@ -243,7 +243,7 @@ def test_a_start_that_diverges_is_dropped():
     pattern.prepare(observations)
     with pytest.warns(RPModelsWarning):
         run, attempts = tournament(
-            Plan(pattern, Training(max_iter=30), [Broken(), RandomStart()], interval=10),
+            Plan(pattern, TrainingSettings(max_iter=30), [Broken(), RandomStart()], interval=10),
             divide(observations, 0.0, 0),
             Context(random_state=0),
         )
@@ -256,7 +256,7 @@ def test_a_start_that_collapses_is_begun_once_more(n_jobs):
     observations, _ = clusters()
     pattern = model_for(observations)
     pattern.prepare(observations)
-    plan = Plan(pattern, Training(max_iter=120, learning_rate=2e-2), [Mute(), Mute()], interval=10, enough=0.3)
+    plan = Plan(pattern, TrainingSettings(max_iter=120, learning_rate=2e-2), [Mute(), Mute()], interval=10, enough=0.3)
     run, attempts = tournament(plan, divide(observations, 0.0, 0), Context(random_state=0, n_jobs=n_jobs))
     assert [attempt.kind for attempt in attempts] == ["mute", "mute", "mute, again", "mute, again"]
     assert len({attempt.seed for attempt in attempts}) == 4
@@ -322,7 +322,7 @@ def test_split_merge_repairs_two_classes_in_one_state():
     for move in (None, SplitMerge()):
         pattern = model_for(observations, k=4)
         pattern.prepare(observations)
-        training = Training(max_iter=240, learning_rate=1e-2)
+        training = TrainingSettings(max_iter=240, learning_rate=1e-2)
         plan = Plan(pattern, training, [Misled()], interval=20, move=move)
         run, _ = tournament(plan, divide(observations, 0.0, 0), Context(random_state=0))
         states = states_of(run.fitted, observations)
@@ -344,7 +344,7 @@ def test_a_rescue_keeps_the_schedule_and_does_not_spoil_the_ranking():
     model = rp.RPM(CategoricalPrior.uniform(3), networks)
     model.prepare(observations)
     data = divide(observations, 0.0, 0)
-    run = Run.start(model, data, Training(max_iter=60, learning_rate=1e-2, low_rate=0.33), seed=0)
+    run = Run.start(model, data, TrainingSettings(max_iter=60, learning_rate=1e-2, low_rate=0.33), seed=0)
     with pytest.warns(RPModelsWarning, match="at step 45"):
         run.finish(data)
     rates = run.record.history["learning_rate"]
@@ -374,7 +374,7 @@ def test_held_out_observations_are_seen_by_nothing_but_the_stopping(monkeypatch)
         module = importlib.import_module(f"rpmodels.learning.{name}")
         monkeypatch.setattr(module, "teach", lambda model, part, *rest: seen.append(len(part)))
     data = {name: values[:, 0] for name, values in X.values.items()}
-    rp.RPCategorical(3, n_init=2, max_iter=40, validation_fraction=0.25, random_state=0).fit(data)
+    rp.RPCategorical(3, n_init=2, max_iter=40, training=rp.Training(validation_fraction=0.25), random_state=0).fit(data)
     assert seen
     assert set(seen) == {75}
 
@@ -393,7 +393,7 @@ def test_any_torch_optimiser_and_scheduler(options):
     with seeded(0):
         networks = {name: torch.nn.Linear(4, 3) for name in observations.specs}
     model = rp.RPM(CategoricalPrior.uniform(3), networks)
-    fitted = train(model, observations, Training(max_iter=25, batch_size=None, learning_rate=0.05, **options))
+    fitted = train(model, observations, TrainingSettings(max_iter=25, batch_size=None, learning_rate=0.05, **options))
     values = fitted.record.history["free_energy"]
     assert values[-1] > values[0] + 0.1
 
@@ -401,7 +401,7 @@ def test_any_torch_optimiser_and_scheduler(options):
 def test_settings_and_a_training_together_are_refused():
     observations, _ = clusters(n=20)
     with pytest.raises(InputError, match=r"both \(max_iter\)"):
-        train(model_for(observations), observations, Training(), max_iter=5)
+        train(model_for(observations), observations, TrainingSettings(), max_iter=5)
 
 
 def test_restarts_leave_frozen_layers_alone():

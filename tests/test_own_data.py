@@ -14,12 +14,13 @@ import pytest
 
 import rpmodels as rp
 from command_line import command
+from registry import made
 from rpmodels import cli
 from rpmodels.commands import folders
 from rpmodels.datasets.catalogue import DATA_SETS
 
 QUICK = ("--set", "max_iter=5", "--set", "n_init=1", "--set", "verbose=0")
-CONTINUOUS = (*QUICK, "--set", "retries=0")
+CONTINUOUS = (*QUICK, "--set", "search.retries=0")
 SETTINGS = {"max_iter": 5, "n_init": 1, "random_state": 0}
 TWO = ("--factor", "left=a,b,c", "--factor", "right=d,e")
 
@@ -117,7 +118,7 @@ def trials_of(path, columns, trial="trial", time="t"):
 
 def test_a_table_of_two_factors(fitted, views):
     factors = {name: views[name] for name in ("left", "right")}
-    model = rp.RPCategorical(3, **SETTINGS).fit(factors)
+    model = made(rp.RPCategorical, 3, **SETTINGS).fit(factors)
     assert {path.name for path in fitted.iterdir()} == {
         "model.rpm", "latents.npz", "latents.csv", "history.csv", "report.html", "fit.json",
     }  # fmt: skip
@@ -143,7 +144,7 @@ def test_a_long_table_of_unequal_trials(in_time, here):
     ones, times, names = trials_of(here / "mixed.csv", ["u", "v"])
     twos = trials_of(here / "mixed.csv", ["w"])[0]
     factors = {"one": ones, "two": twos}
-    model = rp.RPGPFA(1, retries=0, **SETTINGS).fit(factors, times=times)
+    model = made(rp.RPGPFA, 1, retries=0, **SETTINGS).fit(factors, times=times)
     expected = model.posterior(factors, times=times)
     with np.load(in_time / "latents.npz") as latents:
         assert latents["trials"].tolist() == names
@@ -194,7 +195,7 @@ def test_arrays_in_every_form_give_the_same_fit(here, tmp_path, views):
         assert not (tmp_path / name / "latents.csv").exists()
         with np.load(tmp_path / name / "latents.npz") as latents:
             means.append(latents["mean"])
-    model = rp.RPFA(2, retries=0, **SETTINGS).fit({name: views[name] for name in ("left", "right")})
+    model = made(rp.RPFA, 2, retries=0, **SETTINGS).fit({name: views[name] for name in ("left", "right")})
     for each in means:
         assert np.allclose(each, model.posterior({name: views[name] for name in ("left", "right")}).mean, atol=1e-5)
     # One array whose columns were shared out is shared out again.
@@ -343,10 +344,11 @@ def test_nothing_is_left_of_a_fit_that_was_refused(here, tmp_path):
         (("views.npz", "--model", "fa", "--states", "2"), "--states is not for fa: expected --latents K"),
         (("views.npz", "--model", "fa", "--set", "steps=3"), "fa has no such argument. Expected one of n_latents,"),
         (("views.npz", "--model", "fa", "--set", "max_iter"), "expected ARGUMENT=VALUE"),
-        (("views.npz", "--model", "fa", "--set", "max_iter=many"), "expected a whole number, got 'many'"),
-        (("views.npz", "--model", "fa", "--set", "tied=1"), "expected true or false, got 1"),
-        (("views.npz", "--model", "fa", "--set", "tol=NaN"), "expected a number or null, got 'NaN'"),
-        (("views.npz", "--model", "fa", "--set", "callbacks=[]"), "fit in Python"),
+        (("views.npz", "--model", "fa", "--set", "max_iter=many"), "max_iter: expected an integer ≥ 1, got 'many'"),
+        (("views.npz", "--model", "fa", "--set", "recognition.tied=1"), "expected true or false, got 1"),
+        (("views.npz", "--model", "fa", "--set", "training.tol=NaN"), "expected a number ≥ 0 or null, got 'NaN'"),
+        (("views.npz", "--model", "fa", "--set", "tol=1"), "no such argument. Expected one of training.tol."),
+        (("views.npz", "--model", "fa", "--set", "training.callbacks=[]"), "fit in Python"),
         (("views.npz", "--model", "fa", "--latents", "2", "--set", "n_latents=3"), "give one of them"),
         (("views.npz", "--model", "fa", "--latents", "0"), "expected"),
         (("views.npz", "--model", "fa", "--set", "network=magic"), "magic"),
@@ -486,13 +488,17 @@ def test_info_of_a_model_and_of_a_fit(fitted):
 
 
 def test_info_names_parts_without_building_them(tmp_path, views):
-    model = rp.RPFA(1, expected_log_mixture=rp.mixtures.InteriorBound(), scaling={"left": "none", "right": "auto"})
-    model.set_params(retries=0, callbacks=[rp.TimeLimit(60)], **SETTINGS)
+    model = rp.RPFA(
+        1,
+        inference=rp.Inference(expected_log_mixture=rp.mixtures.InteriorBound()),
+        recognition=rp.Recognition(scaling={"left": "none", "right": "auto"}),
+    )
+    model.set_params(search__retries=0, training__callbacks=[rp.TimeLimit(60)], **SETTINGS)
     model.fit({name: views[name] for name in ("left", "right")}).save(tmp_path / "model.rpm")
     changed = json.loads(done("info", tmp_path / "model.rpm", "--json"))["non_default_parameters"]
-    assert changed["expected_log_mixture"] == "InteriorBound"
-    assert changed["scaling"] == {"left": "none", "right": "auto"}
-    assert changed["callbacks"][0].endswith("TimeLimit")
+    assert changed["inference.expected_log_mixture"] == "InteriorBound"
+    assert changed["recognition.scaling"] == {"left": "none", "right": "auto"}
+    assert changed["training.callbacks"][0].endswith("TimeLimit")
 
 
 def test_info_of_a_run(tmp_path):

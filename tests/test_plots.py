@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 import rpmodels as rp
 from data import views
+from registry import made
 from rpmodels import plots
 from rpmodels.errors import InputError
 
@@ -29,13 +30,13 @@ def table():
 
 @pytest.fixture(scope="module")
 def factor_analysis(table):
-    return rp.RPFA(2, covariance="full", retries=0, **BRIEF).fit(table)
+    return made(rp.RPFA, 2, covariance="full", retries=0, **BRIEF).fit(table)
 
 
 @pytest.fixture(scope="module")
 def categorical(table):
     labels = np.where(table["a"][:, 0] > 0, "up", "down")
-    return rp.RPCategorical(3, prior="learned", **BRIEF).fit({**table, "label": labels})
+    return made(rp.RPCategorical, 3, prior="learned", **BRIEF).fit({**table, "label": labels})
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def series():
 @pytest.fixture(scope="module")
 def gpfa(series):
     halves = {"left": slice(0, 3), "right": slice(3, 6)}
-    model = rp.RPGPFA(2, factors=halves, targets={"right": (1,)}, atoms="per_time", retries=0, **BRIEF)
+    model = made(rp.RPGPFA, 2, factors=halves, targets={"right": (1,)}, atoms="per_time", retries=0, **BRIEF)
     return model.fit(series.x, times=series.times)
 
 
@@ -298,7 +299,7 @@ def test_a_mixture_per_time_and_its_average(gpfa):
 
 def test_the_prior_of_absolute_factors_is_not_what_they_are_relative_to(series):
     settings = {"head": "absolute", "e_step": "free", "atoms": "pooled", "retries": 0, "n_init": 1, "max_iter": 4}
-    model = rp.RPGPFA(1, random_state=0, **settings).fit(series.x, times=series.times)
+    model = made(rp.RPGPFA, 1, random_state=0, **settings).fit(series.x, times=series.times)
     lines = labelled(plots.mixture_against_prior(model, "x"))
     z, density = lines["prior"].get_data()
     np.testing.assert_allclose(density, norm.pdf(z), rtol=1e-3, atol=1e-6)
@@ -308,7 +309,7 @@ def test_the_prior_of_absolute_factors_is_not_what_they_are_relative_to(series):
 
 def test_weights_count_in_a_mixture(table):
     weights = np.r_[np.zeros(30), np.ones(30)]
-    model = rp.RPFA(2, retries=0, **BRIEF).fit(table, sample_weight=weights)
+    model = made(rp.RPFA, 2, retries=0, **BRIEF).fit(table, sample_weight=weights)
     z, density = labelled(plots.mixture_against_prior(model, "a"))["mixture of factor a"].get_data()
     mean, covariance = (each[30:] for each in model.recognise(table["a"], "a"))
     expected = norm.pdf(z[:, None], mean[:, 0], np.sqrt(covariance[:, 0, 0])).mean(1)

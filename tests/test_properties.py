@@ -171,7 +171,7 @@ def estimator_for(case, names=None, dtype="float64"):
         chosen["targets"] = {names[name]: latents for name, latents in chosen["targets"].items()}
     if case.kind is rp.RPGPFA:
         chosen |= {"n_inducing": 3, "length_scale": 1.0}
-    return case.kind(network={}, dropout=0.0, input_dropout=0.0, dtype=dtype, random_state=0, **chosen)
+    return made(case.kind, network={}, dropout=0.0, input_dropout=0.0, dtype=dtype, random_state=0, **chosen)
 
 
 def read(data, known=None, **options):

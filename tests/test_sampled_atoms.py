@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import rpmodels as rp
+from registry import made
 from rpmodels.carriers import Factor
 from rpmodels.families import DiagonalGaussian
 from rpmodels.learning import RPMObjective
@@ -78,18 +79,24 @@ def test_gradients_reach_drawn_and_own_atoms():
 def test_a_fit_scores_against_all_atoms_and_repeats_itself():
     x = rp.datasets.plain_ball(n_trials=6, n_times=10, random_state=0).x
     options = {"max_iter": 20, "n_init": 1, "retries": 0, "n_inducing": 4, "random_state": 0}
-    one, two = (rp.RPGPFA(atoms=Pooled(8), **options).fit(x) for _ in range(2))
+    one, two = (made(rp.RPGPFA, atoms=Pooled(8), **options).fit(x) for _ in range(2))
     np.testing.assert_array_equal(one.transform(x), two.transform(x))
     assert one.model_.atoms("x").g.shape[1] == 60
     assert float(one.score_) <= one.score_.ceiling
-    whole = rp.RPGPFA(atoms=Pooled(), **options).fit(x)
+    whole = made(rp.RPGPFA, atoms=Pooled(), **options).fit(x)
     assert not np.array_equal(whole.transform(x), one.transform(x))
 
 
 def test_continuous_marginals_are_not_sampled():
     """Their draws are nobody's own atoms."""
     x = rp.datasets.plain_ball(n_trials=6, n_times=10, random_state=0).x
-    model = rp.RPGPFA(atoms=Pooled(8), marginal="kernel_density", max_iter=3, n_init=1, retries=0, n_inducing=4)
+    model = rp.RPGPFA(
+        inference=rp.Inference(atoms=Pooled(8), marginal="kernel_density"),
+        max_iter=3,
+        n_init=1,
+        search=rp.Search(retries=0),
+        n_inducing=4,
+    )
     built = model._build(model.fit(x).read(x))
     built.prepare(model.read(x))
     batch = model.read(x).batch(np.arange(6), torch.float32, torch.device("cpu"))

@@ -12,6 +12,7 @@ from torch.utils.data import Dataset
 
 import rpmodels as rp
 from data import clusters
+from registry import made
 from rpmodels import errors
 from rpmodels.carriers import Batch
 from rpmodels.communicator import ALONE
@@ -59,7 +60,7 @@ def on_disk(kind, x, folder):
 
 def fit(x, **options):
     chosen = {"max_iter": 12, "batch_size": 20, "n_init": 2, "random_state": 0, **options}
-    return rp.RPCategorical(3, **chosen).fit(x)
+    return made(rp.RPCategorical, 3, **chosen).fit(x)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +142,7 @@ def test_labels_of_a_dataset_are_read():
 
 
 def test_reading_ahead_changes_nothing(in_memory):
-    model = fit(pairs(), engine={"workers": 2})
+    model = fit(pairs(), workers=2)
     assert model.score_ == in_memory.score_
     np.testing.assert_array_equal(model.history_["free_energy"], in_memory.history_["free_energy"])
 
@@ -170,8 +171,12 @@ def built(make, extra, x):
 
 
 MODELS = {
-    "discrete": lambda: rp.RPCategorical(3, dropout=0.0, input_dropout=0.0, dtype="float64", random_state=1),
-    "continuous": lambda: rp.RPFA(2, dropout=0.0, input_dropout=0.0, dtype="float64", random_state=1),
+    "discrete": lambda: rp.RPCategorical(
+        3, recognition=rp.Recognition(dropout=0.0, input_dropout=0.0), engine=rp.Engine(dtype="float64"), random_state=1
+    ),
+    "continuous": lambda: rp.RPFA(
+        2, recognition=rp.Recognition(dropout=0.0, input_dropout=0.0), engine=rp.Engine(dtype="float64"), random_state=1
+    ),
 }
 
 
@@ -236,14 +241,16 @@ def test_own_gradients_stand_for_those_of_remembered_atoms(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["own", "fresh", "remembered"])
 def test_every_kind_of_atoms_fits_and_resumes(kind, tmp_path):
-    engine = {"atoms": kind, "lent": 15}
+    engine = rp.Engine(atoms=kind, extra=15)
     model = fit(pairs(), n_init=1, engine=engine)
-    again = rp.RPCategorical(3, max_iter=12, batch_size=20, n_init=1, random_state=0, engine=engine)
+    again = rp.RPCategorical(
+        3, max_iter=12, training=rp.Training(batch_size=20), n_init=1, random_state=0, engine=engine
+    )
     again.fit(pairs(), checkpoint=tmp_path / "kept", checkpoint_every=0)
     np.testing.assert_array_equal(again.history_["free_energy"], model.history_["free_energy"])
     model.save(tmp_path / "model.rpm")
     loaded = rp.load(tmp_path / "model.rpm")
-    assert loaded.engine == engine
+    assert loaded.engine.get_params() == engine.get_params()
     np.testing.assert_array_equal(loaded.predict_proba(pairs()), model.predict_proba(pairs()))
 
 
@@ -251,7 +258,14 @@ def test_extra_atoms_of_unequal_trials():
     random = np.random.default_rng(0)
     trials = [random.normal(size=(n, 2)) for n in random.integers(4, 9, size=24)]
     for kind in ("fresh", "remembered"):
-        model = rp.RPGPFA(1, max_iter=8, batch_size=6, n_init=1, random_state=0, engine={"atoms": kind, "lent": 5})
+        model = rp.RPGPFA(
+            1,
+            max_iter=8,
+            training=rp.Training(batch_size=6),
+            n_init=1,
+            random_state=0,
+            engine=rp.Engine(atoms=kind, extra=5),
+        )
         assert np.isfinite(model.fit(trials).history_["free_energy"]).all()
         assert isinstance(model.model_.pattern.atoms, Pooled)
 
@@ -273,7 +287,7 @@ def test_what_stands_for_auto():
 
 
 def test_networks_in_bfloat16_and_everything_else_in_full(in_memory):
-    model = fit(pairs(), engine={"precision": "bfloat16"})
+    model = fit(pairs(), engine=rp.Engine(precision="bfloat16"))
     assert model.score_ == pytest.approx(in_memory.score_, abs=0.05)
     assert model.score_ != in_memory.score_
     _, factors = next(model.model_.pattern.recognised(read(pairs())))
@@ -288,8 +302,8 @@ def test_compiled_networks_give_the_same_fit(images, tmp_path):
     program = (
         "import sys, numpy as np, rpmodels as rp\n"
         "x = dict(np.load(sys.argv[1]))\n"
-        "made = [rp.RPCategorical(3, max_iter=12, batch_size=20, n_init=1, random_state=0, engine={'compile': c})"
-        ".fit(x) for c in (True, False)]\n"
+        "made = [rp.RPCategorical(3, max_iter=12, n_init=1, random_state=0, training=rp.Training(batch_size=20), "
+        "engine=rp.Engine(compile=c)).fit(x) for c in (True, False)]\n"
         "np.testing.assert_allclose(*(each.history_['free_energy'] for each in made), atol=1e-4)\n"
         "np.testing.assert_allclose(*(each.score_samples(x) for each in made), atol=1e-4)\n"
     )
@@ -303,21 +317,20 @@ def test_compiled_networks_give_the_same_fit(images, tmp_path):
 @pytest.mark.parametrize(
     ("engine", "said"),
     [
-        ({"atoms": "others"}, "remembered"),
-        ({"speed": 11}, "a setting of engine"),
-        ({"lent": 0}, "lent"),
-        ({"workers": -1}, "workers"),
+        ({"atoms": "others"}, "engine.atoms: expected 'auto', 'own', 'remembered' or 'fresh', got 'others'"),
+        ({"extra": 0}, "engine.extra"),
+        ({"workers": -1}, "engine.workers"),
         ({"precision": "float16"}, "bfloat16"),
     ],
 )
 def test_bad_engines(engine, said):
     with pytest.raises(errors.InputError, match=said):
-        fit(pairs(), engine=engine)
-    with pytest.raises(errors.InputError, match="a dict"):
-        rp.Engine.of("fast")
+        fit(pairs(), engine=rp.Engine(**engine))
+    with pytest.raises(errors.InputError, match=r"engine: expected rp.Engine\(…\) or None"):
+        fit(pairs(), engine={"workers": 2})
 
 
 def test_there_are_no_extra_atoms_beside_those_of_a_density():
-    estimator = rp.RPFA(2, marginal=KernelDensity(0.1), engine={"atoms": "fresh"})
+    estimator = rp.RPFA(2, inference=rp.Inference(marginal=KernelDensity(0.1)), engine=rp.Engine(atoms="fresh"))
     with pytest.raises(errors.BuildError, match="KernelDensity"):
-        estimator.build(read(pairs()))
+        estimator.fit(pairs())

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import rpmodels as rp
-from rpmodels.learning import AsGiven, Context, Plan, SplitMergeSites, Start, Training, tournament
+from rpmodels.learning import AsGiven, Context, Plan, SplitMergeSites, Start, TrainingSettings, tournament
 from rpmodels.learning.batches import divide
 from rpmodels.learning.moves import cheapest_merger
 from rpmodels.learning.site_moves import site_terms
@@ -53,7 +53,7 @@ def test_a_poor_partition_is_repaired():
     observations, z = images()
     accuracies = {}
     for move in (None, SplitMergeSites()):
-        training = Training(max_iter=120, learning_rate=1e-2)
+        training = TrainingSettings(max_iter=120, learning_rate=1e-2)
         plan = Plan(model_for(observations), training, [Misled(z)], interval=12, move=move)
         run, _ = tournament(plan, divide(observations, 0.0, 0), Context(random_state=0))
         states = torch.cat([each.posterior.mu.argmax(-1) for each in run.fitted.posterior(observations)]).numpy()

@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import rpmodels as rp
+from registry import made
 from rpmodels.errors import RPModelsError
 from rpmodels.estimators import summary
 from rpmodels.learning.consumers import History, HistoryTable
@@ -27,7 +28,7 @@ def fitted():
     random = np.random.default_rng(0)
     z = random.standard_normal((40, 1))
     X = {name: z + 0.3 * random.standard_normal((40, size)) for name, size in (("a", 4), ("b", 10))}
-    return rp.RPFA(1, n_init=3, retries=0, **BRIEF).fit({**X, "c": np.where(z[:, 0] > 0, "up", "down")})
+    return made(rp.RPFA, 1, n_init=3, retries=0, **BRIEF).fit({**X, "c": np.where(z[:, 0] > 0, "up", "down")})
 
 
 def test_before_a_fit_it_is_scikit_learns_text():
@@ -45,7 +46,7 @@ def test_before_a_fit_it_is_scikit_learns_text():
 
 def test_after_a_fit_there_is_a_line_about_it(fitted):
     first, line = repr(fitted).split("\n")
-    assert first == "RPFA(max_iter=12, n_latents=1, random_state=0, retries=0)"
+    assert first == "RPFA(max_iter=12, n_latents=1, random_state=0, search=Search(retries=0))"
     number = r"-?[\d.e+-]+"
     pattern = (
         rf"fitted: ({number}) nats above independence per observation, a lower bound of the score "

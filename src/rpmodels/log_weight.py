@@ -30,6 +30,17 @@ class LogWeight:
     effective_samples: NDArray[np.float64]
 
 
+def by_method(
+    method: str, model: FittedRPM, observations: Observations, draws: int, nodes: int, seed: int
+) -> LogWeight:
+    """By the name of the method: "importance" or "quadrature"."""
+    if method == "quadrature":
+        return by_quadrature(model, observations, nodes)
+    if method != "importance":
+        raise errors.bad_choice("method", ("importance", "quadrature"), method)
+    return importance(model, observations, draws, torch.Generator(model.device).manual_seed(seed))
+
+
 @torch.no_grad()
 def importance(model: FittedRPM, observations: Observations, draws: int, generator: torch.Generator) -> LogWeight:
     """From `draws` joint samples of q: unbiased for W; the standard error is that of log W by the delta method."""

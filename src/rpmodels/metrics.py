@@ -10,7 +10,7 @@ from scipy.special import chdtri, ndtri
 
 from rpmodels import checks, errors
 
-Trials = NDArray[Any] | Sequence[NDArray[Any]]
+ArrayOrTrials = NDArray[Any] | Sequence[NDArray[Any]]
 """One array (…, K), or a list of trials (T_n, K) of any length."""
 
 
@@ -40,7 +40,7 @@ def entropy_of_average(probabilities: NDArray[Any]) -> float:
     return float(-(average * np.log(average)).sum())
 
 
-def linear_map(estimate: Trials, truth: Trials) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def linear_map(estimate: ArrayOrTrials, truth: ArrayOrTrials) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Coefficients (K, D) and intercept (D,) of the least-squares map from estimate (…, K) to truth (…, D)."""
     inputs, outputs = _paired("estimate", estimate, "truth", truth)
     centre, target = inputs.mean(0), outputs.mean(0)
@@ -48,7 +48,12 @@ def linear_map(estimate: Trials, truth: Trials) -> tuple[NDArray[np.float64], ND
     return coefficients, target - centre @ coefficients
 
 
-def nmse(estimate: Trials, truth: Trials, fit_estimate: Trials | None = None, fit_truth: Trials | None = None) -> float:
+def nmse(
+    estimate: ArrayOrTrials,
+    truth: ArrayOrTrials,
+    fit_estimate: ArrayOrTrials | None = None,
+    fit_truth: ArrayOrTrials | None = None,
+) -> float:
     """1 − R² of the linear regression from estimate (…, K) to truth (…, D), pooled over the D outputs.
 
     0 is perfect, 1 no better than the mean of the truth. The map is fitted on `fit_estimate` and `fit_truth` (the
@@ -165,7 +170,9 @@ def _angles(
     return one, other
 
 
-def _paired(name: str, data: Trials, other_name: str, other: Trials) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _paired(
+    name: str, data: ArrayOrTrials, other_name: str, other: ArrayOrTrials
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Both as rows (n, K) and (n, D) of the same time points."""
     first, second = _as_trials(name, data), _as_trials(other_name, other)
     if len(first) != len(second):
@@ -177,7 +184,7 @@ def _paired(name: str, data: Trials, other_name: str, other: Trials) -> tuple[ND
     return _rows(name, first), _rows(other_name, second)
 
 
-def _as_trials(name: str, data: Trials) -> list[NDArray[np.float64]]:
+def _as_trials(name: str, data: ArrayOrTrials) -> list[NDArray[np.float64]]:
     # Two axes are one trial; with more, the first counts trials, so an array and a list may be paired.
     whole = isinstance(data, np.ndarray) and data.ndim <= 2
     trials = [np.asarray(trial, np.float64) for trial in ([data] if whole else data)]

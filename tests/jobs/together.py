@@ -39,16 +39,19 @@ def trials(unequal):
     return waves(lengths, 3, period=2, noise=0.1, random=random)
 
 
-COMMON = {"dropout": 0.0, "input_dropout": 0.0, "dtype": "float64", "random_state": 0, "max_iter": 40}
-ONCE = {**COMMON, "retries": 0}
+COMMON = {
+    "recognition": rp.Recognition(dropout=0.0, input_dropout=0.0), "engine": rp.Engine(dtype="float64"),
+    "random_state": 0, "max_iter": 40,
+}  # fmt: skip
+ONCE = {**COMMON, "search": rp.Search(retries=0)}
 CASES = {
-    "discrete": (rp.RPCategorical(3, batch_size=25, n_init=2, **COMMON), pairs),
-    "continuous": (rp.RPFA(2, batch_size=25, n_init=1, **ONCE), pairs),
-    "nearly absent": (rp.RPFA(2, batch_size=11, n_init=1, **ONCE), hardly_there),
-    "per time": (rp.RPGPFA(1, batch_size=8, n_init=1, **ONCE), lambda: trials(False)),
-    "unequal": (rp.RPGPFA(1, batch_size=8, n_init=1, **ONCE), lambda: trials(True)),
-    "chain": (rp.RPHMM(2, batch_size=8, n_init=2, **COMMON), lambda: trials(True)),
-    "dynamics": (rp.RPLDS(2, batch_size=8, n_init=1, **ONCE), lambda: trials(True)),
+    "discrete": (rp.RPCategorical(3, training=rp.Training(batch_size=25), n_init=2, **COMMON), pairs),
+    "continuous": (rp.RPFA(2, training=rp.Training(batch_size=25), n_init=1, **ONCE), pairs),
+    "nearly absent": (rp.RPFA(2, training=rp.Training(batch_size=11), n_init=1, **ONCE), hardly_there),
+    "per time": (rp.RPGPFA(1, training=rp.Training(batch_size=8), n_init=1, **ONCE), lambda: trials(False)),
+    "unequal": (rp.RPGPFA(1, training=rp.Training(batch_size=8), n_init=1, **ONCE), lambda: trials(True)),
+    "chain": (rp.RPHMM(2, training=rp.Training(batch_size=8), n_init=2, **COMMON), lambda: trials(True)),
+    "dynamics": (rp.RPLDS(2, training=rp.Training(batch_size=8), n_init=1, **ONCE), lambda: trials(True)),
     "unseeded": (rp.RPCategorical(3, n_init=1, **{**COMMON, "random_state": None, "max_iter": 5}), pairs),
 }
 
@@ -63,7 +66,7 @@ def every_case(group):
 
 def checkpointed(group, folder, callback=None):
     estimator, data = CASES["discrete"]
-    estimator.set_params(callbacks=callback and [callback])
+    estimator.set_params(training__callbacks=callback and [callback])
     return told(estimator.fit(data(), checkpoint=folder, checkpoint_every=0))
 
 
@@ -93,7 +96,7 @@ def stopping(group, folder):
         if group.rank == 1 and state.step == 3:
             state.stop_reason = "enough"
 
-    model = rp.RPFA(2, batch_size=25, n_init=1, callbacks=[stop], **COMMON).fit(pairs())
+    model = rp.RPFA(2, training=rp.Training(batch_size=25, callbacks=[stop]), n_init=1, **COMMON).fit(pairs())
     return {**told(model), "reason": model.stop_reason_}
 
 

@@ -1,154 +1,37 @@
-"""What every estimator shares: reading data, training with restarts, and scoring in nats with a ceiling."""
+"""What every estimator shares: fit, score, save and load in scikit-learn's manner."""
 
-import copy
 import logging
-import math
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from inspect import isabstract
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import errors
-from rpmodels.estimators import choices, files, summary, tables
-from rpmodels.estimators.common import CommonArguments
+from rpmodels.estimators import files, summary, tables
 from rpmodels.estimators.description import Description, Latents
-from rpmodels.estimators.fingerprint import fingerprint
+from rpmodels.estimators.fit import Fit, fit_to
+from rpmodels.estimators.plan import Planning
 from rpmodels.estimators.results import Results
 from rpmodels.fitted import FittedRPM
-from rpmodels.free_energy import FreeEnergy, Score
-from rpmodels.learning import (
-    AsGiven,
-    Attempt,
-    Context,
-    Move,
-    Plan,
-    RPMObjective,
-    Run,
-    Start,
-    TrainingSettings,
-    closing_score,
-    device_of,
-    dtype_of,
-    tournament,
-)
-from rpmodels.learning.batches import Divided, divide
-from rpmodels.learning.checkpoints import Checkpoints, open_checkpoints
-from rpmodels.learning.distributed import communicator
-from rpmodels.mixtures import AtomPolicy, Empirical, ExtraAtoms
-from rpmodels.model import RPM
+from rpmodels.free_energy import Score
 from rpmodels.observations import Observations, adapters, read
-from rpmodels.priors import Prior
-from rpmodels.seeding import seeded, spawn
 
 logger = logging.getLogger("rpmodels")
 
 Estimator = TypeVar("Estimator", bound="RPMEstimator")
 
 CHECKPOINT_EVERY = 30.0
-AT_CEILING = 0.98
-LEARNT_NOTHING = 1e-3
 
 
-class RPMEstimator(Results, CommonArguments, ABC):
+class RPMEstimator(Results, Planning, ABC):
     """fit / score / score_samples in scikit-learn's manner. A subclass builds the model and names its verbs."""
 
     description: ClassVar[Description]
     """What everybody above asks of an estimator, beside `latents`."""
-    low_rate: ClassVar[float] = 0.3
-    """Share of the steps after the drop of the learning rate."""
-    sites_and_trials_a_step: ClassVar[tuple[int, int]] = (10_000, 20)
-    """What "auto" batches have: about so many sites, at least so many trials."""
-
-    def _regularisation(self, observations: Observations) -> choices.Regularisation:
-        """What "auto" stands for."""
-        return choices.regularisation(int(observations.exists.sum()))
-
-    def _training(self, observations: Observations) -> TrainingSettings:
-        """TrainingSettings of the loop for these data."""
-        default = self._regularisation(observations)
-        given, workers = self._chosen().training, self._chosen().engine.workers
-        return TrainingSettings(
-            max_iter=self.max_iter,
-            learning_rate=self.learning_rate,
-            batch_size=choices.batch_size(given.batch_size, observations, *self.sites_and_trials_a_step),
-            weight_decay=choices.either(given.weight_decay, default.weight_decay, "weight_decay"),
-            tol=given.tol,
-            patience=given.patience,
-            validation_fraction=given.validation_fraction,
-            max_gradient_norm=cast(float | None, given.max_gradient_norm),
-            low_rate=self.low_rate,
-            optimiser=given.optimiser,
-            scheduler=given.scheduler,
-            workers=workers,
-        )
-
-    def build(self, observations: Observations) -> tuple[RPM, TrainingSettings]:
-        """The untrained model for these data, and how to train it: for `rp.train`, and for loops of your own.
-
-        No restarts, moves or retries: what `fit` adds to `rp.train(model, observations, settings)`.
-        """
-        engine = self._chosen().engine
-        with seeded(spawn(self.random_state, 3)[0]):
-            model = self._build(self._pieces(observations))
-        return model.to(device_of(engine.device), dtype_of(engine.dtype)), self._training(self._pieces(observations))
-
-    def _extra_atoms(self, model: RPM, observations: Observations) -> ExtraAtoms:
-        """What a step has beside the atoms of its batch."""
-        batch_size = self._training(observations).batch_size
-        return self._chosen().engine.extra_atoms(batch_size, observations, isinstance(model.marginal, Empirical))
-
-    @abstractmethod
-    def _build(self, observations: Observations) -> RPM:
-        """A fresh model for these data."""
-
-    def _assembled(
-        self, prior: Prior, atoms: AtomPolicy, observations: Observations, network: Any = None, **parts: Any
-    ) -> RPM:
-        """A model with this prior and with networks as the arguments say; exact where no other `parts` are given."""
-        default, given = self._regularisation(observations), self._chosen().recognition
-        return RPM(
-            prior,
-            choices.networks(
-                self.network if network is None else network,
-                given.tied,
-                observations,
-                dict.fromkeys(observations.specs, prior.family.raw_size),
-                choices.either(given.dropout, default.dropout, "dropout", below=1.0),
-                default.hidden,
-            ),
-            atoms=atoms,
-            head=choices.head(given.head),
-            scaling=given.scaling,
-            input_dropout=choices.either(given.input_dropout, default.input_dropout, "input_dropout", below=1.0),
-            computing=self._chosen().engine.computing(),
-            **parts,
-        )
-
-    def _pieces(self, observations: Observations) -> Observations:
-        """What the training steps see: the observations, or pieces of them."""
-        return observations
-
-    @abstractmethod
-    def _starts(self) -> Sequence[Start]:
-        """Where the restarts begin."""
-
-    @abstractmethod
-    def _move(self) -> Move | None:
-        """A way out of poor optima, if there is one for this kind of latent."""
-
-    @abstractmethod
-    def _interval(self, training: TrainingSettings) -> int:
-        """Steps between two comparisons of the starts."""
-
-    def _enough(self, observations: Observations) -> float:
-        """Free energy that the best start must have before others are dropped."""
-        return -math.inf
 
     def fit(
         self: Estimator,
@@ -180,60 +63,23 @@ class RPMEstimator(Results, CommonArguments, ABC):
         self: Estimator, observations: Observations, checkpoint: str | Path | None, checkpoint_every: float
     ) -> Estimator:
         """Everything after reading; nothing of an earlier fit is touched until this one has succeeded."""
-        retries = cast(int, self._chosen().search.retries)
-        pieces = self._pieces(observations)
-        training = self._training(pieces)
-        seeds = communicator().first_does(lambda: spawn(self.random_state, 3))
-        checkpoints = None
-        if checkpoint is not None:
-            checkpoints, seeds = open_checkpoints(checkpoint, checkpoint_every, fingerprint(self, observations), seeds)
-        data = divide(pieces, training.validation_fraction, seeds[2])
-        for attempt in range(1 + retries):
-            # The first attempt has the seeds it always had; each further one its own.
-            fresh = seeds if attempt == 0 else spawn(seeds[1] + attempt, 3)
-            run, attempts = self._run(data, training, fresh, checkpoints)
-            if not _collapsed(run.recent(), pieces) or attempt == retries or run.interrupted:
-                break
-            warnings.warn(errors.trying_again(run.recent(), attempt + 1, retries), stacklevel=3)
-        self._keep(run, attempts, _closing_score(run, observations), pieces)
+        warm = self._chosen().training.warm_start and hasattr(self, "model_")
+        found = fit_to(self, observations, self.model_ if warm else None, checkpoint, checkpoint_every)
+        self._keep(found)
+        logger.info("%s: %s; %s", type(self).__name__, found.score, found.starts())
+        found.warn()
         return self
 
-    def _run(
-        self, data: Divided, training: TrainingSettings, seeds: Sequence[int], checkpoints: Checkpoints | None
-    ) -> tuple[Run[RPM], list[Attempt]]:
-        given = self._chosen()
-        warm = given.training.warm_start and hasattr(self, "model_")
-        with seeded(seeds[0]):
-            built = copy.deepcopy(self.model_.pattern) if warm else self._build(data.training)
-        model = built.to(device_of(given.engine.device), dtype_of(given.engine.dtype))
-        model.prepare(data.training, as_before=warm)
-        plan = Plan(
-            model,
-            training,
-            [AsGiven()] if warm else self._starts(),
-            self._interval(training),
-            self._enough(data.training),
-            None if warm else self._move(),
-            partial(RPMObjective, extra=self._extra_atoms(model, data.training)),
-        )
-        callbacks = list(given.training.callbacks or ())
-        context = Context(seeds[1], given.search.n_jobs, checkpoints, callbacks, bool(self.verbose))
-        return tournament(plan, data, context)
-
-    def _keep(self, run: Run[RPM], attempts: list[Attempt], score: Score, pieces: Observations) -> None:
+    def _keep(self, found: Fit) -> None:
+        run = found.run
         self.model_ = run.fitted
         self.history_ = run.history.table()
         self.validation_curve_ = run.validation_curve
-        self.restarts_ = attempts
+        self.restarts_ = found.attempts
         self.n_iter_ = run.step
         self.stop_reason_ = run.stop_reason or ""
         self.clipped_ = {name: each.scaling.clipped for name, each in run.model.recognisers()}
-        self.score_ = score
-        logger.info("%s: %s; %s", type(self).__name__, score, self._spread())
-        if score > AT_CEILING * score.ceiling > 0:
-            warnings.warn(errors.at_the_ceiling(score, score.ceiling), stacklevel=4)
-        elif _collapsed(run.recent(), pieces):
-            warnings.warn(errors.learnt_nothing(run.recent()), stacklevel=4)
+        self.score_ = found.score
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a file of exactly this name: no pickle, no training data, whole or not at all.
@@ -264,14 +110,6 @@ class RPMEstimator(Results, CommonArguments, ABC):
         """scikit-learn's text, and a line about the fit."""
         return summary.text(self, N_CHAR_MAX)
 
-    def _spread(self) -> str:
-        """What the restarts did, in a line."""
-        lines = [
-            f"{attempt.kind}: {', '.join(f'{f:.3f}' for f in attempt.free_energies) or 'only start'}"
-            for attempt in self.restarts_
-        ]
-        return f"free energy of the starts at each rung: {'; '.join(lines)}"
-
     def _fitted(self) -> FittedRPM:
         if not hasattr(self, "model_"):
             raise errors.not_fitted(type(self).__name__)
@@ -293,7 +131,7 @@ class RPMEstimator(Results, CommonArguments, ABC):
 
     def score_samples(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[np.float64]:
         """log W of every observation (eq 4): nats above the independent model, each scored alone."""
-        return _samples(self._fitted().free_energies(self.read(X, presence)))
+        return self._fitted().free_energies(self.read(X, presence)).values
 
     def score(self, X: Any, y: Any = None, *, presence: Mapping[str, Any] | None = None) -> Score:
         """Mean log W: nats above independence per observation. Prints with its ceiling and its median.
@@ -302,22 +140,6 @@ class RPMEstimator(Results, CommonArguments, ABC):
         the batch it came in; its ceiling is Σ_j log(atoms + 1).
         """
         return self._fitted().score(self.read(X, presence))
-
-
-def _samples(energies: FreeEnergy) -> NDArray[np.float64]:
-    return np.asarray(energies.total.double().cpu().numpy())
-
-
-def _closing_score(run: Run[RPM], observations: Observations) -> Score:
-    """With the parameters that training gave to single observations, where these are the same observations."""
-    objective = cast(RPMObjective, run.objective)
-    own = bool(objective.local_parameters()) and objective.local.fits(len(observations))
-    return closing_score(run.fitted, observations, objective.local if own else None)
-
-
-def _collapsed(free_energy: float, observations: Observations) -> bool:
-    """Whether nothing was learnt: next to nothing per site."""
-    return bool(free_energy < LEARNT_NOTHING * max(1.0, float(observations.exists.sum(1).mean())))
 
 
 def concrete() -> dict[str, type[RPMEstimator]]:

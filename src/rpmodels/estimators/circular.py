@@ -8,24 +8,23 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
-from sklearn.utils import Tags
 from torch import Tensor
 
 from rpmodels import errors, log_weight
 from rpmodels.checks import Flag
-from rpmodels.estimators import choices
 from rpmodels.estimators.angles import AnglePosterior
 from rpmodels.estimators.arguments import GroupOf, argument
 from rpmodels.estimators.base import RPMEstimator
+from rpmodels.estimators.building import model_of_angles
 from rpmodels.estimators.common import WithFactors
 from rpmodels.estimators.description import Circle, Description, Latents
 from rpmodels.estimators.groups import Inference
+from rpmodels.estimators.regularisation import Regularisation, continuous_regularisation
 from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.estimators.tables import names_of_latents
 from rpmodels.families import VonMises
-from rpmodels.inference import EStep
 from rpmodels.learning import AsGiven, Move, RandomStart, Start, TrainingSettings
-from rpmodels.mixtures import ExpectedLogMixture, FixedGrid, Marginal, PerSite
+from rpmodels.mixtures import PerSite
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.priors import CircularPrior
@@ -33,7 +32,6 @@ from rpmodels.seeding import spawn
 
 INTERVAL = 0.1
 """Share of max_iter between two halvings of the starts."""
-APPROXIMATIONS = {**choices.APPROXIMATIONS, "quadrature": lambda _: FixedGrid()}
 ONE_ANGLE = "its latent is one angle"
 
 
@@ -68,24 +66,13 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
 
     # ---- building ---------------------------------------------------------------------------
 
-    def _regularisation(self, observations: Observations) -> choices.Regularisation:
+    def _regularisation(self, observations: Observations) -> Regularisation:
         """That of continuous latents but for input dropout, which makes intervals of angles too wide (docs/bars.md)."""
-        return replace(choices.continuous_regularisation(observations), input_dropout=0.0)
+        return replace(continuous_regularisation(observations), input_dropout=0.0)
 
     def _build(self, observations: Observations) -> RPM:
-        given = self._chosen().inference
-        approximation = choices.named(
-            "expected_log_mixture", given.expected_log_mixture, APPROXIMATIONS, ExpectedLogMixture, 1
-        )
-        return self._assembled(
-            CircularPrior(self.learned_prior),
-            PerSite(),
-            observations,
-            choices.linear_for_counts(self.network, observations),
-            e_step=choices.named("e_step", given.e_step, choices.E_STEPS, EStep),
-            expected_log_mixture=approximation,
-            marginal=choices.named("marginal", given.marginal, choices.MARGINALS, Marginal),
-        )
+        prior, default = CircularPrior(self.learned_prior), self._regularisation(observations)
+        return model_of_angles(prior, PerSite(), observations, self.network, self._chosen(), default)
 
     def _starts(self) -> Sequence[Start]:
         return [AsGiven(), *[RandomStart() for _ in range(self.n_init - 1)]]
@@ -172,7 +159,7 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
         """Names of cosine and sine, for data frames."""
         return np.asarray(names_of_latents(self, 2))
 
-    def __sklearn_tags__(self) -> Tags:
+    def __sklearn_tags__(self) -> Any:
         """Latents have the precision of the model, not that of the data."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []

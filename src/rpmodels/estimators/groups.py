@@ -9,8 +9,8 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from rpmodels.checks import ByFactor, Flag, Function, Instance, Integer, Listed, Nothing, Number, Word
 from rpmodels.estimators.arguments import AUTO, Group, argument
-from rpmodels.estimators.choices import APPROXIMATIONS, E_STEPS, FAMILIES, HEADS, MARGINALS, PRECISIONS
 from rpmodels.estimators.engine import Engine
+from rpmodels.estimators.parts import APPROXIMATIONS, E_STEPS, FAMILIES, HEADS, MARGINALS, PRECISIONS
 from rpmodels.families import Family
 from rpmodels.inference import EStep
 from rpmodels.learning import RULES

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 from gpytorch.kernels import Kernel, MaternKernel, PeriodicKernel, RBFKernel
+from gpytorch.means import Mean
 from numpy.typing import NDArray
 
-from rpmodels import checks, errors
+from rpmodels import errors
+from rpmodels.checks import Array, Instance, Integer, Nothing, Number, Rule, Word
 from rpmodels.families import Family, Gaussian
 from rpmodels.observations import Observations
 from rpmodels.priors import GaussianProcessPrior
@@ -22,6 +24,14 @@ KERNELS: dict[str, Callable[[torch.Size], Kernel]] = {
     "matern52": lambda shape: MaternKernel(nu=2.5, batch_shape=shape),
     "periodic": lambda shape: PeriodicKernel(batch_shape=shape),
 }
+RULES: dict[str, Rule] = {
+    "kernel": Word(*KERNELS) | Instance(Kernel, called="a GPyTorch kernel"),
+    "n_inducing": Word("auto") | Integer(1),
+    "inducing": Word("fixed", "learned") | Array(1, 2),
+    "mean": Nothing() | Instance(Mean, called="a GPyTorch mean"),
+    "length_scale": Word("auto") | Number(above=0.0),
+}
+"""What plain values may be."""
 FEWEST = 20
 PERIODS = 2.0
 """A periodic kernel starts with this many periods in the longest trial."""
@@ -38,13 +48,13 @@ def gaussian_process(
 ) -> GaussianProcessPrior:
     """The prior of RP-GPFA: the library's kernels run on a clock whose unit is one inducing spacing."""
     assert isinstance(family, Gaussian)
+    for name, value in zip(RULES, (kernel, n_inducing, inducing, mean, length_scale), strict=True):
+        RULES[name].check(name, value)
     times = np.unique(observations.times[observations.exists])
-    places, learned = _places(inducing, n_inducing, times)
+    places, learned = _places(inducing, n_inducing, times, family.latents)
     kernel, mean = copy.deepcopy((kernel, mean))  # fit never changes what the user handed in
     if isinstance(kernel, Kernel):  # in the user's own units
         return GaussianProcessPrior(family, kernel, places, learn_inducing=learned, mean=mean)
-    if kernel not in KERNELS:
-        raise errors.bad_choice("kernel", (*KERNELS, "a GPyTorch kernel"), kernel)
     spacing = _spacing(places, times)
     made = KERNELS[kernel](torch.Size([family.latents]))
     made.lengthscale = _start(length_scale, spacing) / spacing
@@ -56,22 +66,20 @@ def gaussian_process(
 
 
 def _start(length_scale: float | str, spacing: float) -> float:
-    if isinstance(length_scale, str):
-        if length_scale != "auto":
-            raise errors.bad_value("length_scale", "a positive number or 'auto'", repr(length_scale))
-        return spacing
-    return checks.number("length_scale", length_scale, above=0.0)
+    return spacing if isinstance(length_scale, str) else float(length_scale)
 
 
-def _places(inducing: Any, n_inducing: int | str, times: NDArray[np.float64]) -> tuple[torch.Tensor, bool]:
+def _places(
+    inducing: Any, n_inducing: int | str, times: NDArray[np.float64], latents: int
+) -> tuple[torch.Tensor, bool]:
     """τ, and whether it is learned."""
     if not isinstance(inducing, str):
-        places = torch.as_tensor(np.asarray(inducing, np.float64))
-        if places.ndim not in (1, 2) or not bool(torch.isfinite(places).all()):
-            raise errors.bad_value("inducing", "finite places of shape (M,) or (K, M)", f"shape {tuple(places.shape)}")
+        places = torch.as_tensor(np.array(inducing, np.float64))
+        if places.ndim > 1 and len(places) != latents:
+            raise errors.bad_value("inducing", f"shape (M,) or ({latents}, M)", f"shape {tuple(places.shape)}")
+        if not bool((places.sort(-1).values.diff(dim=-1) > 0).all()):
+            raise errors.bad_value("inducing", "different places", places.tolist())
         return places, False
-    if inducing not in ("fixed", "learned"):
-        raise errors.bad_choice("inducing", ("fixed", "learned", "an array of places"), inducing)
     count = _count(n_inducing, len(times))
     if count == len(times):
         return torch.as_tensor(times), inducing == "learned"
@@ -80,10 +88,8 @@ def _places(inducing: Any, n_inducing: int | str, times: NDArray[np.float64]) ->
 
 def _count(n_inducing: int | str, available: int) -> int:
     if isinstance(n_inducing, str):
-        if n_inducing != "auto":
-            raise errors.bad_value("n_inducing", "an integer or 'auto'", repr(n_inducing))
         return min(available, max(FEWEST, available // 5))
-    wanted = checks.integer("n_inducing", n_inducing, 1)
+    wanted = int(n_inducing)
     if wanted > available:
         warnings.warn(errors.too_many_inducing(wanted, available), stacklevel=2)
     return min(wanted, available)

@@ -18,6 +18,8 @@ from rpmodels.evaluation.folds import TrialFolds, n_trials, subset
 PENALTIES = np.logspace(-3, 3, 13)
 NEIGHBOURS = 15
 KINDS = ("ridge", "knn")
+FOLDS = 3
+"""In which the penalty of a logistic regression is chosen."""
 
 
 class Decoder(BaseEstimator):  # type: ignore[misc]
@@ -43,13 +45,15 @@ class Decoder(BaseEstimator):  # type: ignore[misc]
         rows, targets = _rows(latents, behaviour)
         self.labels_ = targets.dtype.kind not in "fiu" or targets.ndim == 1
         self._shape = targets.shape[1:]
+        if self.labels_:
+            _check_labels(targets)
         neighbours = min(checks.integer("n_neighbours", self.n_neighbours, 1), len(rows))
         self._decoder = make_pipeline(StandardScaler(), self._model(neighbours)).fit(rows, targets)
         return self
 
     def _model(self, neighbours: int) -> BaseEstimator:
         if self.labels_:
-            linear = LogisticRegressionCV(Cs=1.0 / PENALTIES, cv=3, max_iter=1000)
+            linear = LogisticRegressionCV(Cs=1.0 / PENALTIES, cv=FOLDS, max_iter=1000)
             return linear if self.kind == "ridge" else KNeighborsClassifier(neighbours)
         return RidgeCV(PENALTIES) if self.kind == "ridge" else KNeighborsRegressor(neighbours)
 
@@ -116,6 +120,16 @@ def decode(latents: Any, behaviour: Any, *, kind: str = "ridge", cv: int | Any =
         scores.append(decoder.score(subset(latents, held_out), subset(behaviour, held_out)))
         labels = decoder.labels_
     return Decoding(kind, tuple(scores), bool(labels))
+
+
+def _check_labels(labels: NDArray[Any]) -> None:
+    """Before scikit-learn stumbles: the penalty is chosen on three folds, and there must be something to tell apart."""
+    counts = np.unique(labels, return_counts=True)[1]
+    if len(counts) < 2 or counts.max() < FOLDS:
+        expected = (
+            f"two different labels or more, one of them {FOLDS} times at least, in every part that is learnt from"
+        )
+        raise errors.bad_value("behaviour", expected, f"{len(counts)} in {len(labels)} rows")
 
 
 def _rows(latents: Any, behaviour: Any) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rpmodels.estimators import RPMEstimator, plain_data
-from rpmodels.estimators.base import AT_CEILING, LEARNT_NOTHING
+from rpmodels.estimators.fit import AT_CEILING, LEARNT_NOTHING
 from rpmodels.families import FiniteSupport, Gaussian
 from rpmodels.fitted import FittedRPM, Inferred
 from rpmodels.free_energy import Score

@@ -2,25 +2,29 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from typing import Any, Generic
 
 from jaxtyping import Float
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from rpmodels.carriers import Factors, Sites
 from rpmodels.mixtures import ExpectedLogMixture, Mixture
 from rpmodels.priors import Posterior, Prior
 from rpmodels.step import Step
 
+P = TypeVar("P", bound=Prior, default=Any)
 
-class EStep(ABC):
-    """Chooses q for a batch."""
+
+class EStep(ABC, Generic[P]):
+    """Chooses q for a batch, under priors of the kind in brackets, which `check` has seen to."""
 
     @abstractmethod
     def check(self, prior: Prior, mixture: Mixture, relative: bool) -> None:
         """Refuse a prior, the form in which mixtures will come, or absolute factors, when the model is built."""
 
     def initial_parameters(
-        self, prior: Prior, sites: Sites, potentials: Callable[[], Float[Tensor, "N T D"]]
+        self, prior: P, sites: Sites, potentials: Callable[[], Float[Tensor, "N T D"]]
     ) -> Mapping[str, Tensor]:
         """Per-trial parameters it wants to own, from what the untrained factors sum to; none by default."""
         return {}
@@ -30,7 +34,7 @@ class EStep(ABC):
         return self
 
     @abstractmethod
-    def __call__(self, step: Step, approximation: ExpectedLogMixture) -> Posterior:
+    def __call__(self, step: Step[P], approximation: ExpectedLogMixture) -> Posterior:
         """q(Z) of every observation of the batch; `approximation` is how ⟨log F_j⟩ is computed, for those that ask."""
 
 

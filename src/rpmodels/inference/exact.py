@@ -11,7 +11,7 @@ from rpmodels.priors import Posterior, Prior
 from rpmodels.step import Step
 
 
-class ExactEStep(EStep):
+class ExactEStep(EStep[Prior[FiniteSupport]]):
     """Potentials Σ_j log f_j(k|x_j)/F_j(k) (A14): then log W is the posterior's log-partition."""
 
     def check(self, prior: Prior, mixture: Mixture, relative: bool) -> None:
@@ -21,10 +21,9 @@ class ExactEStep(EStep):
         if not isinstance(mixture, TableMixture):
             raise errors.needs_a_table(type(mixture).__name__)
 
-    def __call__(self, step: Step, approximation: ExpectedLogMixture) -> Posterior:
+    def __call__(self, step: Step[Prior[FiniteSupport]], approximation: ExpectedLogMixture) -> Posterior:
         """q(Z) ∝ p(Z) ∏_jt f_j/F_j over what is present."""
         family = step.prior.family
-        assert isinstance(family, FiniteSupport)
         potentials: Tensor | float = 0.0
         for name, factor in step.factors.items():
             mixture = step.mixtures[name]

@@ -5,7 +5,6 @@ q(U) = N(μ, Σ) (A24–A31), in whitened coordinates, for priors with inducing 
 """
 
 from collections.abc import Callable, Mapping
-from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -26,7 +25,7 @@ REFINEMENT = 50
 """Natural-gradient steps for new data, whose own parameters nobody has trained."""
 
 
-class FreePotentials(EStep):
+class FreePotentials(EStep[Prior[HasDomain]]):
     """A potential per trial and site, started at what the untrained factors say."""
 
     def check(self, prior: Prior, mixture: Mixture, relative: bool) -> None:
@@ -38,24 +37,24 @@ class FreePotentials(EStep):
             raise errors.needs_gaussian(what, type(prior.family).__name__)
 
     def initial_parameters(
-        self, prior: Prior, sites: Sites, potentials: Callable[[], Float[Tensor, "N T D"]]
+        self, prior: Prior[HasDomain], sites: Sites, potentials: Callable[[], Float[Tensor, "N T D"]]
     ) -> Mapping[str, Tensor]:
         """Raw numbers of the potentials."""
         start = potentials()
         broadest = prior.family.broadest().to(start)  # a site where nothing is known still needs a finite raw number
-        return {"potentials": cast(HasDomain, prior.family).to_raw(start + broadest)}
+        return {"potentials": prior.family.to_raw(start + broadest)}
 
     def for_new_data(self) -> EStep:
         """The optimum that the parameters of new data would be trained to."""
         return NaturalGradient(REFINEMENT, tol=1e-3)
 
-    def __call__(self, step: Step, approximation: ExpectedLogMixture) -> Posterior:
+    def __call__(self, step: Step[Prior[HasDomain]], approximation: ExpectedLogMixture) -> Posterior:
         """The prior conditioned on the trials' own potentials."""
         own = step.local.e_step["potentials"][:, : step.sites.exists.shape[1]]
         return step.prior.condition(step.prior.family.to_potential(own), step.sites)
 
 
-class FreeInducing(EStep):
+class FreeInducing(EStep[HasInducing]):
     """q(U) = N(μ, Σ) per trial: μ and a triangular root of Σ are the parameters."""
 
     def check(self, prior: Prior, mixture: Mixture, relative: bool) -> None:
@@ -64,10 +63,10 @@ class FreeInducing(EStep):
             raise errors.needs_inducing(type(prior).__name__)
 
     def initial_parameters(
-        self, prior: Prior, sites: Sites, potentials: Callable[[], Float[Tensor, "N T D"]]
+        self, prior: HasInducing, sites: Sites, potentials: Callable[[], Float[Tensor, "N T D"]]
     ) -> Mapping[str, Tensor]:
         """μ and the root, from the untrained factors."""
-        state = cast(HasInducing, prior).state_of(potentials(), sites)
+        state = prior.state_of(potentials(), sites)
         lower = linalg.cholesky(state.covariance, "the covariance of the inducing points")
         diagonal = torch.diag_embed(inverse_softplus(lower.diagonal(dim1=-2, dim2=-1)))
         return {"mean": state.mean, "root": lower.tril(-1) + diagonal}
@@ -76,10 +75,10 @@ class FreeInducing(EStep):
         """The optimum that the parameters of new data would be trained to."""
         return NaturalGradient(REFINEMENT, tol=1e-3)
 
-    def __call__(self, step: Step, approximation: ExpectedLogMixture) -> Posterior:
+    def __call__(self, step: Step[HasInducing], approximation: ExpectedLogMixture) -> Posterior:
         """The latents under the trials' own q(U)."""
         own = step.local.e_step
         spread = softplus(own["root"].diagonal(dim1=-2, dim2=-1))
         lower = own["root"].tril(-1) + torch.diag_embed(spread)
         state = InducingState(own["mean"], lower @ lower.mT, 2.0 * spread.log().sum(-1))
-        return cast(HasInducing, step.prior).from_state(state, step.sites)
+        return step.prior.from_state(state, step.sites)

@@ -8,7 +8,6 @@ is done stays where it is, and one without a way forward holds up no other: q do
 
 import math
 from dataclasses import dataclass, replace
-from typing import cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -27,7 +26,7 @@ SMALLEST = 0.01
 """Where a step that did not raise the free energy is not halved again."""
 
 
-class NaturalGradient(EStep):
+class NaturalGradient(EStep[Prior[Gaussian]]):
     """A few damped steps towards the best q there is.
 
     Args:
@@ -47,7 +46,7 @@ class NaturalGradient(EStep):
         if not isinstance(prior.family, Gaussian):
             raise errors.needs_gaussian("the natural-gradient E-step", type(prior.family).__name__)
 
-    def __call__(self, step: Step, approximation: ExpectedLogMixture) -> Posterior:
+    def __call__(self, step: Step[Prior[Gaussian]], approximation: ExpectedLogMixture) -> Posterior:
         """The prior conditioned on λ. In training θ is reached through the amortised part of λ as well."""
         start = summed_potentials(step.factors)
         with torch.no_grad():
@@ -56,7 +55,7 @@ class NaturalGradient(EStep):
         return step.prior.condition(refined + (start - start.detach()), step.sites)
 
     def _refined(self, problem: "_Problem", start: Float[Tensor, "N T D"]) -> Float[Tensor, "N T D"]:
-        potentials, posterior = start, problem.posterior(start)
+        potentials, posterior = start, problem.attempted(start)
         if posterior is None:
             raise errors.no_start_for_refinement()
         reached = problem.value(posterior)
@@ -66,11 +65,11 @@ class NaturalGradient(EStep):
             share = rho[:, None, None]
             step = (1.0 - share) * potentials + share * problem.target(posterior)
             candidate = torch.where(moving[:, None, None], step, potentials)
-            there, possible = problem.posterior(candidate), moving
+            there, possible = problem.attempted(candidate), moving
             if there is None:
                 possible = moving & problem.possible(candidate)
                 candidate = torch.where(possible[:, None, None], candidate, potentials)
-                there = cast(Posterior, problem.posterior(candidate))
+                there = problem.posterior(candidate)
             value = problem.value(there)
             better = possible & (value > reached)
             done = torch.where(better, value - reached < self.tol, rho < SMALLEST)
@@ -80,7 +79,7 @@ class NaturalGradient(EStep):
             moving = moving & ~done
             if not bool(moving.any()):
                 break
-            posterior = cast(Posterior, problem.posterior(potentials))
+            posterior = problem.posterior(potentials)
         return potentials
 
 
@@ -91,7 +90,11 @@ class _Problem:
     step: Step
     approximation: ExpectedLogMixture
 
-    def posterior(self, potentials: Float[Tensor, "N T D"]) -> Posterior | None:
+    def posterior(self, potentials: Float[Tensor, "N T D"]) -> Posterior:
+        """q, where it is known that there is one."""
+        return self.step.prior.condition(potentials, self.step.sites)
+
+    def attempted(self, potentials: Float[Tensor, "N T D"]) -> Posterior | None:
         """q, or None where the potentials leave the prior no positive precision."""
         return _conditioned(self.step.prior, potentials, self.step.sites)
 
@@ -120,7 +123,8 @@ class _Problem:
 
     def _slope(self, posterior: Posterior, factor: Factor, mixture: Mixture) -> Float[Tensor, "N T d"]:
         """∂⟨log F_j/r⟩/∂μ_q, through mean and spread."""
-        family = cast(Gaussian, mixture.family)
+        family = mixture.family
+        assert isinstance(family, Gaussian)
         eta = factor.targets.natural(posterior.eta)
         mean, spread = (each.detach().requires_grad_() for each in family.moments(eta))
         with torch.enable_grad():

@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 
 from rpmodels.carriers import LocalTable
-from rpmodels.fitted import LABELS, FittedRPM
+from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
 from rpmodels.mixtures import AtomMixture
 from rpmodels.observations import Observations
@@ -34,7 +34,7 @@ def closing_score(
     index = _sampled(fitted, observations, pairs)
     some = observations if index is None else observations.subset(index)
     own = local if local is None or index is None else local.subset(torch.as_tensor(index))
-    values = fitted.free_energies(some, in_training=True, local=own).total.double().cpu().numpy()
+    values = fitted.free_energies(some, in_training=True, local=own).values
     weights = some.weights / some.weights.sum()
     mean, error = float(weights @ values), 0.0
     if index is not None:
@@ -42,7 +42,7 @@ def closing_score(
         error = float(np.sqrt(left * (weights**2 @ (values - mean) ** 2)))
     # Observations of no weight are no atoms: what they would score says nothing about the fit.
     median = float(np.median(values[some.weights > 0]))
-    label = LABELS[fitted.pattern.expected_log_mixture.kind]
+    label = fitted.pattern.expected_log_mixture.kind.label
     return Score(mean, fitted.ceiling(observations), median, label, error)
 
 

@@ -10,7 +10,6 @@ remembered from earlier steps, or observations recognised anew. Extra atoms have
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import cast
 
 import torch
 from jaxtyping import Float, Int
@@ -117,7 +116,7 @@ class AtomBank(nn.Module):
 
     def _kept(self, name: str) -> tuple[Tensor, Tensor]:
         j = self._names.index(name)
-        return cast(Tensor, getattr(self, f"g{j}")), cast(Tensor, getattr(self, f"present{j}"))
+        return self.get_buffer(f"g{j}"), self.get_buffer(f"present{j}")
 
     @torch.no_grad()
     def remember(self, batch: Batch, factors: Factors) -> None:

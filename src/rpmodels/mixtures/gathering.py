@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -17,7 +16,7 @@ def of_all_processes(mixtures: Mapping[str, Mixture], communicator: Communicator
     if communicator.size == 1:
         return dict(mixtures)
     tables = {name: each for name, each in mixtures.items() if isinstance(each, TableMixture)}
-    atoms = {name: cast(AtomMixture, each) for name, each in mixtures.items() if name not in tables}
+    atoms = {name: each for name, each in mixtures.items() if isinstance(each, AtomMixture)}
     found: dict[str, Mixture] = {name: _gathered(each, communicator) for name, each in atoms.items()}
     return found | (_summed(tables, communicator) if tables else {})
 

@@ -1,0 +1,93 @@
+"""A fit from observations to its result: seeds, checkpoints, the tournament, and another try after a collapse."""
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from rpmodels import errors
+from rpmodels.estimators.fingerprint import fingerprint
+from rpmodels.estimators.plan import Planning
+from rpmodels.fitted import FittedRPM
+from rpmodels.free_energy import Score
+from rpmodels.learning import Attempt, Context, RPMObjective, Run, closing_score, tournament
+from rpmodels.learning.batches import divide
+from rpmodels.learning.checkpoints import open_checkpoints
+from rpmodels.learning.distributed import communicator
+from rpmodels.model import RPM
+from rpmodels.observations import Observations
+from rpmodels.seeding import spawn
+
+AT_CEILING = 0.98
+"""Of its ceiling: a score from which on other partitions do as well."""
+LEARNT_NOTHING = 1e-3
+"""Nats a site."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What came out of a fit."""
+
+    run: Run[RPM]
+    attempts: list[Attempt]
+    score: Score
+    collapsed: bool
+
+    def warn(self) -> None:
+        """Say what everybody should know who uses it."""
+        if self.score > AT_CEILING * self.score.ceiling > 0:
+            warnings.warn(errors.at_the_ceiling(self.score, self.score.ceiling), stacklevel=5)
+        elif self.collapsed:
+            warnings.warn(errors.learnt_nothing(self.run.recent()), stacklevel=5)
+
+    def starts(self) -> str:
+        """What became of them, in a line."""
+        lines = [
+            f"{attempt.kind}: {', '.join(f'{f:.3f}' for f in attempt.free_energies) or 'only start'}"
+            for attempt in self.attempts
+        ]
+        return f"free energy of the starts at each comparison: {'; '.join(lines)}"
+
+
+def fit_to(
+    estimator: Planning,
+    observations: Observations,
+    before: FittedRPM | None,
+    checkpoint: str | Path | None,
+    checkpoint_every: float,
+) -> Fit:
+    """Everything after reading; the estimator is only asked for its arguments and its plan."""
+    chosen = estimator._chosen()
+    retries = cast(int, chosen.search.retries)
+    pieces = estimator._pieces(observations)
+    training = estimator._training(pieces)
+    seeds = communicator().first_does(lambda: spawn(estimator.random_state, 3))
+    checkpoints = None
+    if checkpoint is not None:
+        about = fingerprint(estimator, observations)
+        checkpoints, seeds = open_checkpoints(checkpoint, checkpoint_every, about, seeds)
+    data = divide(pieces, training.validation_fraction, seeds[2])
+    for attempt in range(1 + retries):
+        # The first attempt has the seeds it always had; each further one its own.
+        fresh = seeds if attempt == 0 else spawn(seeds[1] + attempt, 3)
+        plan = estimator._plan(data.training, training, fresh[0], before)
+        watching = list(chosen.training.callbacks or ())
+        context = Context(fresh[1], chosen.search.n_jobs, checkpoints, watching, bool(estimator.verbose))
+        run, attempts = tournament(plan, data, context)
+        collapsed = _collapsed(run.recent(), pieces)
+        if not collapsed or attempt == retries or run.interrupted:
+            break
+        warnings.warn(errors.trying_again(run.recent(), attempt + 1, retries), stacklevel=4)
+    return Fit(run, attempts, _score(run, observations), collapsed)
+
+
+def _score(run: Run[RPM], observations: Observations) -> Score:
+    """With the parameters that training gave to single observations, where these are the same observations."""
+    objective = cast(RPMObjective, run.objective)
+    own = bool(objective.local_parameters()) and objective.local.fits(len(observations))
+    return closing_score(run.fitted, observations, objective.local if own else None)
+
+
+def _collapsed(free_energy: float, observations: Observations) -> bool:
+    """Whether nothing was learnt: next to nothing per site."""
+    return bool(free_energy < LEARNT_NOTHING * max(1.0, float(observations.exists.sum(1).mean())))

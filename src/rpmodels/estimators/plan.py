@@ -1,0 +1,116 @@
+"""From an estimator's arguments and the data to a plan: everything that is decided before any work."""
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar, cast
+
+from rpmodels.estimators.building import model_of_states
+from rpmodels.estimators.common import CommonArguments
+from rpmodels.estimators.regularisation import Regularisation, batch_size, either, regularisation
+from rpmodels.fitted import FittedRPM
+from rpmodels.learning import AsGiven, Move, Plan, RPMObjective, Start, TrainingSettings, device_of, dtype_of
+from rpmodels.mixtures import AtomPolicy, Empirical, ExtraAtoms
+from rpmodels.model import RPM
+from rpmodels.observations import Observations
+from rpmodels.priors import Prior
+from rpmodels.seeding import seeded, spawn
+
+
+class Planning(CommonArguments, ABC):
+    """What an estimator must say so that a plan can be made: its model, its starts, and how these are compared."""
+
+    low_rate: ClassVar[float] = 0.3
+    """Share of the steps after the drop of the learning rate."""
+    sites_and_trials_a_step: ClassVar[tuple[int, int]] = (10_000, 20)
+    """What "auto" batches have: about so many sites, at least so many trials."""
+
+    # ---- to be said by every estimator --------------------------------------------------------
+
+    @abstractmethod
+    def _build(self, observations: Observations) -> RPM:
+        """A fresh model for these data."""
+
+    @abstractmethod
+    def _starts(self) -> Sequence[Start]:
+        """Where the weights begin."""
+
+    @abstractmethod
+    def _move(self) -> Move | None:
+        """A way out of poor optima, if there is one for this kind of latent."""
+
+    @abstractmethod
+    def _interval(self, training: TrainingSettings) -> int:
+        """Steps between two comparisons of the starts."""
+
+    def _enough(self, observations: Observations) -> float:
+        """Free energy that the best start must have before others are dropped."""
+        return -math.inf
+
+    def _pieces(self, observations: Observations) -> Observations:
+        """What the training steps see: the observations, or pieces of them."""
+        return observations
+
+    def _regularisation(self, observations: Observations) -> Regularisation:
+        """What "auto" stands for."""
+        return regularisation(int(observations.exists.sum()))
+
+    # ---- what follows -------------------------------------------------------------------------
+
+    def _training(self, observations: Observations) -> TrainingSettings:
+        """Settings of the loop for these data."""
+        default = self._regularisation(observations)
+        given, workers = self._chosen().training, self._chosen().engine.workers
+        return TrainingSettings(
+            max_iter=self.max_iter,
+            learning_rate=self.learning_rate,
+            batch_size=batch_size(given.batch_size, observations, *self.sites_and_trials_a_step),
+            weight_decay=either(given.weight_decay, default.weight_decay, "weight_decay"),
+            tol=given.tol,
+            patience=given.patience,
+            validation_fraction=given.validation_fraction,
+            max_gradient_norm=cast(float | None, given.max_gradient_norm),
+            low_rate=self.low_rate,
+            optimiser=given.optimiser,
+            scheduler=given.scheduler,
+            workers=workers,
+        )
+
+    def build(self, observations: Observations) -> tuple[RPM, TrainingSettings]:
+        """The untrained model for these data, and how to train it: for `rp.train`, and for loops of your own.
+
+        No restarts, moves or retries: what `fit` adds to `rp.train(model, observations, settings)`.
+        """
+        engine = self._chosen().engine
+        with seeded(spawn(self.random_state, 3)[0]):
+            model = self._build(self._pieces(observations))
+        return model.to(device_of(engine.device), dtype_of(engine.dtype)), self._training(self._pieces(observations))
+
+    def _plan(self, pieces: Observations, training: TrainingSettings, seed: int, before: FittedRPM | None) -> Plan[RPM]:
+        """What will be tried; from the weights of an earlier fit, where there is one to go on from."""
+        engine = self._chosen().engine
+        with seeded(seed):
+            built = self._build(pieces) if before is None else copy.deepcopy(before.pattern)
+        model = built.to(device_of(engine.device), dtype_of(engine.dtype))
+        model.prepare(pieces, as_before=before is not None)
+        return Plan(
+            model,
+            training,
+            self._starts() if before is None else [AsGiven()],
+            self._interval(training),
+            self._enough(pieces),
+            self._move() if before is None else None,
+            partial(RPMObjective, extra=self._extra_atoms(model, pieces)),
+        )
+
+    def _model_of_states(self, prior: Prior, atoms: AtomPolicy, observations: Observations) -> RPM:
+        """A model with this prior over states, inferred exactly."""
+        default = self._regularisation(observations)
+        return model_of_states(prior, atoms, observations, self.network, self._chosen(), default)
+
+    def _extra_atoms(self, model: RPM, observations: Observations) -> ExtraAtoms:
+        """What a step has beside the atoms of its batch."""
+        size = self._training(observations).batch_size
+        return self._chosen().engine.extra_atoms(size, observations, isinstance(model.marginal, Empirical))
