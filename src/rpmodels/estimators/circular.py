@@ -1,7 +1,6 @@
 """RPCircular: one angle behind several observations, one site each: a heading, a phase, the time of day."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -19,7 +18,7 @@ from rpmodels.estimators.building import model_of_angles
 from rpmodels.estimators.common import WithFactors
 from rpmodels.estimators.description import Circle, Description, Latents
 from rpmodels.estimators.groups import Inference
-from rpmodels.estimators.regularisation import Regularisation, continuous_regularisation
+from rpmodels.estimators.regularisation import Regularisation, circular_regularisation
 from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.estimators.tables import names_of_latents
 from rpmodels.families import VonMises
@@ -67,8 +66,7 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
     # ---- building ---------------------------------------------------------------------------
 
     def _regularisation(self, observations: Observations) -> Regularisation:
-        """That of continuous latents but for input dropout, which makes intervals of angles too wide (docs/bars.md)."""
-        return replace(continuous_regularisation(observations), input_dropout=0.0)
+        return circular_regularisation(observations)
 
     def _build(self, observations: Observations) -> RPM:
         prior, default = CircularPrior(self.learned_prior), self._regularisation(observations)

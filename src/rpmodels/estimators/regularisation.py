@@ -1,7 +1,7 @@
 """What "auto" stands for: how hard to regularise, how large a network to build, how many observations a step has."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rpmodels import checks, errors
 from rpmodels.estimators.networks import is_small_image
@@ -49,6 +49,19 @@ def continuous_regularisation(observations: Observations) -> Regularisation:
     if n_rows < 10_000:
         return Regularisation(dropout=0.1, input_dropout=0.0, weight_decay=0.03, hidden=(50, 50))
     return Regularisation(dropout=0.05, input_dropout=0.0, weight_decay=0.01, hidden=(50, 50))
+
+
+def circular_regularisation(observations: Observations) -> Regularisation:
+    """The same for angles, whose intervals cover what they say with it (docs/bars.md).
+
+    Input dropout makes those of linear networks too wide, and those of MLPs are too narrow without more of the rest.
+    """
+    default = continuous_regularisation(observations)
+    if not default.hidden:
+        return replace(default, input_dropout=0.0)
+    if int(observations.exists.sum()) >= 10_000:
+        return default
+    return replace(default, dropout=0.3, weight_decay=0.1)
 
 
 def batch_size(given: int | str | None, observations: Observations, sites: int, least: int) -> int | None:

@@ -110,7 +110,8 @@ class VonMises(HasDomain, HasStatisticCovariance, HasGrid, Samplable):
 
 def _resultant(kappa: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
     """A(κ) = I₁/I₀."""
-    return torch.special.i1e(kappa) / torch.special.i0e(kappa)
+    length: Tensor = torch.special.i1e(kappa) / torch.special.i0e(kappa)
+    return length
 
 
 def _slope(kappa: Float[Tensor, "*b"], resultant: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
