@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -101,7 +102,7 @@ def _pages_of_commands_are_short(monkeypatch):
 
     for room in (fitting, reporting):
         monkeypatch.setattr(room, "model_page", page)
-    monkeypatch.setattr("rpmodels.report.model_page.SHUFFLES", 2)
+    monkeypatch.setattr(sys.modules["rpmodels.report.model_page"], "SHUFFLES", 2)  # the room exports its function
     monkeypatch.setattr(html, "picture", lambda axes, alt, *_: f"<img alt='{alt}' src='{axes.has_data()}'>")
 
 
