@@ -46,7 +46,8 @@ def test_no_estimator_has_more_than_twenty_arguments_or_a_constructor_of_its_own
     assert len(parameters) <= 20
     assert list(parameters) == list(kind.declared)
     first, *rest = parameters.values()
-    assert first.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    positional = kind.description.size is not None
+    assert (first.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD) == positional
     assert {each.kind for each in rest} == {inspect.Parameter.KEYWORD_ONLY}
     assert "def __init__" not in inspect.getsource(kind)
 

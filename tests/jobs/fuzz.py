@@ -37,7 +37,8 @@ def trials():
 
 
 DATA = {
-    "RPCategorical": views, "RPFA": views, "RPGPFA": trials, "RPLDS": trials, "RPHMM": trials, "RPLDA": trials,
+    "RPCategorical": views, "RPCircular": views, "RPFA": views, "RPGPFA": trials, "RPLDS": trials, "RPHMM": trials,
+    "RPLDA": trials,
 }  # fmt: skip
 
 

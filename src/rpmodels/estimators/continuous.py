@@ -149,9 +149,9 @@ class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, ABC):
     def _quadrature(self, exact: bool) -> mixtures.ExpectedLogMixture | None:
         if not exact:
             return None
-        families = [cast(families.Gaussian, each.family) for _, each in self._fitted().pattern.recognisers()]
-        chosen = mixtures.quadrature(max(family.latents for family in families))
-        for family in families:
+        found = [cast(families.Gaussian, each.family) for _, each in self._fitted().pattern.recognisers()]
+        chosen = mixtures.quadrature(max(family.latents for family in found))
+        for family in found:
             chosen.check(family)
         return chosen
 
