@@ -237,7 +237,7 @@ def test_coverage_of_ninety_percent_intervals_on_in_model_data():
     ("settings", "message"),
     [
         ({"n_latents": 0}, "n_latents"),
-        ({"expected_log_mixture": "magic"}, "inference.expected_log_mixture: expected 'interior'"),
+        ({"expected_log_mixture": "magic"}, "inference.expected_log_mixture: expected 'auto', 'interior'"),
         ({"e_step": "magic"}, "inference.e_step: expected 'amortised'"),
         ({"covariance": "round"}, "recognition.covariance: expected 'auto', 'diagonal', 'full'"),
         ({"precision": "some"}, "recognition.precision: expected 'network' or 'constant'"),
