@@ -31,6 +31,15 @@ def views(n=60, latents=1, width=4, *, names="ab", noise=1.0, seed=0):
     return x, z
 
 
+def headings(n=60, width=4, *, names="ab", noise=0.5, seed=0):
+    """Factors that are linear in the cosine and sine of the same angles, and the angles."""
+    random = np.random.default_rng(seed)
+    z = random.uniform(-np.pi, np.pi, n)
+    points = np.stack([np.cos(z), np.sin(z)], -1)
+    x = {name: points @ random.normal(size=(2, width)) + noise * random.normal(size=(n, width)) for name in names}
+    return x, z
+
+
 def ball(n=8, t=20, seed=0):
     """The plain ball: x (n, t, pixels), and z, where it was."""
     return rp.datasets.plain_ball(n_trials=n, n_times=t, random_state=seed)

@@ -13,7 +13,7 @@ import rpmodels as rp
 from rpmodels.carriers import Sites
 from rpmodels.estimators.arguments import every_argument
 from rpmodels.estimators.names import nested
-from rpmodels.families import Categorical, DiagonalGaussian, Family, FullGaussian
+from rpmodels.families import Categorical, DiagonalGaussian, Family, FullGaussian, VonMises
 from rpmodels.fitted import FittedRPM
 from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient
 from rpmodels.mixtures import (
@@ -31,6 +31,7 @@ from rpmodels.mixtures import (
 )
 from rpmodels.priors import (
     CategoricalPrior,
+    CircularPrior,
     DirichletPrior,
     GaussianPrior,
     GaussianProcessPrior,
@@ -52,6 +53,7 @@ FAMILIES: dict[str, Family] = {
     "full-1": FullGaussian(1),
     "full-2": FullGaussian(2),
     "full-3": FullGaussian(3),
+    "von-mises": VonMises(),
 }
 PROBABILITIES = torch.tensor([0.5, 0.3, 0.2])
 STEPS = torch.tensor([[0.8, 0.1, 0.1], [0.3, 0.3, 0.4], [0.2, 0.7, 0.1]])
@@ -72,6 +74,8 @@ PRIORS: dict[str, Callable[[], Prior]] = {
     "gaussian, full": lambda: GaussianPrior(FullGaussian(2), learned=True),
     "process": lambda: process_prior(DiagonalGaussian(2)),
     "process, full": lambda: process_prior(FullGaussian(2)),
+    "circular": CircularPrior,
+    "circular, learned": lambda: CircularPrior(learned=True),
     "dynamics": lambda: LinearDynamicsPrior(FullGaussian(2)),
 }
 APPROXIMATIONS: dict[str, ExpectedLogMixture] = {
@@ -183,14 +187,15 @@ class TinyEstimator:
     """Whether it takes a table whose columns are the factors'."""
 
     @property
-    def size(self) -> str:
-        """The argument that says how many latents, or states of them, there are."""
+    def size(self) -> str | None:
+        """The argument that says how many latents, or states of them, there are; None where there is always one."""
         return self.kind.description.size
 
     def make(self, size: int = 2, **settings: Any) -> Any:
         """Of this size, with few steps; settings by short names, as in `made`."""
         brief = {"max_iter": 4, "n_init": 1, "random_state": 0}
-        return made(self.kind, **{self.size: size, **brief, **self.options, **settings})
+        counted = {} if self.size is None else {self.size: size}
+        return made(self.kind, **{**counted, **brief, **self.options, **settings})
 
     def fitted(self, **settings: Any) -> tuple[Any, Any]:
         """With the data it was fitted to."""
@@ -214,6 +219,7 @@ def _parts(seed: int) -> np.ndarray:
 SINGLE = {"retries": 0}
 ESTIMATORS: dict[str, TinyEstimator] = {
     "categorical": TinyEstimator(rp.RPCategorical, lambda seed: data.clusters(30, seed=seed)[0], tables=True),
+    "circular": TinyEstimator(rp.RPCircular, lambda seed: data.headings(30, seed=seed)[0], SINGLE, tables=True),
     "fa": TinyEstimator(rp.RPFA, lambda seed: data.views(30, seed=seed)[0], SINGLE, tables=True),
     "gpfa": TinyEstimator(rp.RPGPFA, _trials, {**SINGLE, "n_inducing": 4}),
     "hmm": TinyEstimator(rp.RPHMM, _trials),

@@ -17,7 +17,7 @@ class RPSign(RPMEstimator):
     factors = None
 
     def _build(self, observations):
-        return self._discrete(CategoricalPrior.learned(self.n_signs), PerSite(), observations)
+        return self._model_of_states(CategoricalPrior.learned(self.n_signs), PerSite(), observations)
 
     def _starts(self):
         return [AsGiven()]

@@ -23,7 +23,7 @@ from oracles.gaussians import (
 from registry import APPROXIMATIONS
 from rpmodels.carriers import Batch, Factor, Sites
 from rpmodels.errors import BuildError, RPModelsWarning
-from rpmodels.families import Categorical, DiagonalGaussian, Family, FullGaussian
+from rpmodels.families import Categorical, DiagonalGaussian, Family, FullGaussian, Gaussian
 from rpmodels.mixtures import (
     AtomMixture,
     Empirical,
@@ -45,7 +45,7 @@ from rpmodels.mixtures import (
 )
 
 DOUBLE = torch.float64
-FAMILIES = {name: each for name, each in registry.FAMILIES.items() if name not in ("categorical", "full-3")}
+FAMILIES = {name: each for name, each in registry.FAMILIES.items() if isinstance(each, Gaussian) and name != "full-3"}
 REGIMES = {
     # Variances of atoms and of q. A posterior knows more than any of its factors ("narrow") unless the
     # factors contradict each other, or q is not a posterior yet ("wide", "hard").

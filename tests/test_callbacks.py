@@ -77,7 +77,7 @@ def test_it_is_copied_without_its_open_file(tmp_path):
     board = TensorBoard(tmp_path)
     assert not list(tmp_path.iterdir())  # nothing is opened before the first step
     model = estimator(board).fit(views(40, width=2, noise=0.3)[0])
-    (twin,) = clone(model).callbacks
+    (twin,) = clone(model).training.callbacks
     for each in (twin, pickle.loads(pickle.dumps(board)), copy.deepcopy(board)):
         assert (each.log_dir, each._writer) == (tmp_path, None)
     pickle.loads(pickle.dumps(model)).score(views(40, width=2, noise=0.3)[0])
@@ -85,7 +85,7 @@ def test_it_is_copied_without_its_open_file(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
     model.save(tmp_path.parent / "model")
     with pytest.warns(rp.RPModelsWarning, match="callbacks"):
-        assert rp.load(tmp_path.parent / "model").callbacks == [None]
+        assert rp.load(tmp_path.parent / "model").training.callbacks == [None]
 
 
 def test_rows_are_on_disk_when_it_is_gone(tmp_path):

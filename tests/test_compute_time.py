@@ -9,7 +9,7 @@ import torch
 import rpmodels as rp
 from rpmodels.learning import State
 from rpmodels.paper.experiments import compute_time
-from rpmodels.paper.experiments.compute_time import BALL, PAIRS, Clock, Settings, earliest
+from rpmodels.paper.experiments.compute_time import BALL, PAIRS, Settings, Stopwatch, earliest
 from rpmodels.paper.experiments.experiment import Row
 
 TINY = Settings("digits", 8, 12, 5, pair_steps=6, ball_steps=6)
@@ -22,7 +22,7 @@ def test_looks_are_rarer_and_do_not_count():
         return 0.5
 
     model = torch.nn.Linear(1, 1)
-    clock = Clock(slow)
+    clock = Stopwatch(slow)
     for step in range(1, 41):
         clock(State(step, {"free_energy": float(step)}, True, 0.1, model=model))
     assert model.training
@@ -33,7 +33,7 @@ def test_looks_are_rarer_and_do_not_count():
 
 
 def test_the_best_and_when():
-    clock = Clock(lambda _: 0.0)
+    clock = Stopwatch(lambda _: 0.0)
     clock.curve = {"step": [1, 2, 3, 4], "seconds": [1.0, 2.0, 3.0, 4.0], "quality": [0.1, 0.896, 0.9, 0.5]}
     found = clock.outcome().metrics
     assert found == {"quality": 0.9, "seconds_to_best": 2.0, "seconds_in_all": 4.0}

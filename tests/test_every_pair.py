@@ -20,7 +20,7 @@ from registry import ESTIMATORS, TinyEstimator
 from rpmodels import evaluation, plots, report
 from rpmodels.commands import fitting, info, reporting, transforming
 from rpmodels.commands.reading import Reading
-from rpmodels.estimators import Latents, registered
+from rpmodels.estimators import Circle, Latents, registered
 from rpmodels.evaluation import compare_baselines, cross_validate, stability
 from rpmodels.report import html
 from seventh import RPSign
@@ -123,7 +123,8 @@ def cross_validated(case):
 
 
 def chosen(case):
-    assert evaluation.choose(case.tiny.make(), case.about.size, [2], case.X, cv=2).best == 2
+    argument = case.about.size or "n_init"
+    assert evaluation.choose(case.tiny.make(), argument, [2], case.X, cv=2).best == 2
 
 
 def compared(case):
@@ -252,14 +253,18 @@ STATES = {"categorical", "hmm", "lda", "sign"}
 SERIES = {"gpfa", "hmm", "lds"}
 REFUSED = {
     "between_factors": {
-        **dict.fromkeys(STATES, "gives none: its latents are no coordinates"),
+        **dict.fromkeys({*STATES, "circular"}, "gives none: its latents are no coordinates"),
         "lda": "expected a dict of two factors or more",
     },
     "trajectories": {
         **dict.fromkeys(set(EVERY) - SERIES, "got those of a model without time"),
         "hmm": "expected latents with a mean and a variance",
     },
-    "latents_3d": dict.fromkeys(EVERY, "expected latents from 0 to 1"),
+    "latents_2d": {"circular": "expected latents from 0 to 0"},
+    "latents_3d": {
+        **dict.fromkeys(EVERY, "expected latents from 0 to 1"),
+        "circular": "expected latents from 0 to 0",
+    },
 }
 """{function: {estimator: words of the sentence}}; every other pair works."""
 
@@ -293,6 +298,11 @@ def test_no_function_and_no_estimator_is_left_out():
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_latents_are_what_the_verbs_give(cases, name):
     case, found = cases[name], cases[name].latents
+    if isinstance(case.about.latent, Circle):
+        np.testing.assert_allclose(found.values[:, 0], case.model.predict(case.X), atol=1e-6)
+        points = found.resultant * case.about.latent.points(found)
+        np.testing.assert_allclose(points, case.model.transform(case.X), atol=1e-6)
+        return
     verbs = {
         "values": "transform" if hasattr(case.model, "transform") else "predict_proba",
         "probabilities": "predict_proba",

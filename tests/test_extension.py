@@ -1,18 +1,24 @@
-"""A toy family, prior, approximation, E-step, atom policy and network, added here without touching the library."""
+"""Families, priors, approximations, E-steps, networks and kernels, added without touching the library."""
 
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
+import scipy.stats
 import torch
 
+import data
 import rpmodels as rp
-from rpmodels import generative
+from extensions import Cautious, ClusteredPrior, RPClusters, Tent, Waves
+from rpmodels import evaluation, generative, report
+from rpmodels.carriers import Sites
 from rpmodels.families import Categorical, FiniteSupport, Samplable
 from rpmodels.fitted import FittedRPM
 from rpmodels.inference import EStep, ExactEStep
 from rpmodels.learning import RPMObjective, train
 from rpmodels.mixtures import Exact, ExpectedLogMixture, Kind, TableMixture
 from rpmodels.priors import IndependentSites, Prior
+from rpmodels.seeding import seeded
 
 
 @dataclass(frozen=True)
@@ -177,3 +183,98 @@ def test_a_new_e_step_with_parameters_of_every_trial_reaches_the_exact_bound():
 
 def test_states_of_the_library_family_are_its_values():
     assert Categorical(3).values().tolist() == [0, 1, 2]
+
+
+# ---- docs/extending.md: parts of somebody else's, through everything that there is ----------------------
+
+
+def clustered_data(n=60, seed=0):
+    random = np.random.default_rng(seed)
+    z = random.choice([-2.0, 0.0, 2.0], n) + 0.3 * random.standard_normal(n)
+    return {name: z[:, None] * random.normal(size=3) + 0.4 * random.standard_normal((n, 3)) for name in "ab"}
+
+
+def clusters(**options):
+    """An estimator with a prior, an E-step and networks that the library does not have."""
+    with seeded(0):  # a checkpoint is of the same networks
+        parts = {"network": Waves(3, 2), "inference": rp.Inference(e_step=Cautious())}
+    few = {"max_iter": 20, "n_init": 2, "random_state": 0, "search": rp.Search(retries=0)}
+    return RPClusters(**{"n_latents": 1, **parts, **few, **options})
+
+
+@pytest.fixture(scope="module")
+def clustered():
+    x = clustered_data()
+    return clusters().fit(x), x
+
+
+def test_the_posterior_under_a_mixture_is_that_of_a_grid(generator):
+    prior, sites = ClusteredPrior(3).double(), Sites.single(1)
+    g = torch.tensor([[[1.5, -0.4]]], dtype=torch.float64)
+    found = prior.condition(g, sites)
+    z = np.linspace(-12, 12, 20_001)
+    p = sum(scipy.stats.norm(m, 0.4).pdf(z) for m in (-1.5, 0.0, 1.5)) / 3
+    np.testing.assert_allclose(prior.log_density(torch.tensor(z)[:, None, None, None], sites).detach()[:, 0], np.log(p))
+    joint = p * np.exp(1.5 * z - 0.4 * z**2)
+    q = joint / joint.sum()
+    np.testing.assert_allclose(found.mu[0, 0].detach(), [(q * z).sum(), (q * z**2).sum()], rtol=1e-6)
+    step = z[1] - z[0]
+    assert float(found.kl.detach()) == pytest.approx((q * np.log(q / step / p)).sum(), abs=1e-6)
+    many = prior.condition(g.expand(20_000, -1, -1), Sites.single(20_000))
+    drawn = many.sample(generator).detach()[:, 0, 0].numpy()
+    assert abs(drawn.mean() - (q * z).sum()) < 5 * drawn.std() / 20_000**0.5
+
+
+def test_log_w_under_a_mixture_is_one_number(clustered):
+    model, x = clustered
+    few = {name: each[:5] for name, each in x.items()}
+    exact = model.log_weight(few, method="quadrature", nodes=200)
+    drawn = model.log_weight(few, draws=400)
+    assert (np.abs(exact.values - drawn.values) < 5 * drawn.standard_error + 1e-3).all()
+    assert np.ptp(exact.values) > 5 * drawn.standard_error.max()
+
+
+def test_parts_of_ones_own_go_through_everything(clustered, tmp_path):
+    model, x = clustered
+    assert len(model.restarts_) == 2
+    assert not torch.equal(model.model_.prior.means, ClusteredPrior(3).means)  # learned
+    model.save(tmp_path / "mine.rpm")
+    own = {"prior": ClusteredPrior(3), "e_step": Cautious(), "network": Waves(3, 2)}
+    again = rp.load(tmp_path / "mine.rpm", **own)
+    np.testing.assert_array_equal(again.transform(x), model.transform(x))
+    assert np.isfinite(evaluation.cross_validate(clusters(max_iter=3, n_init=1), x, cv=2).held_out).all()
+    assert evaluation.stability(clusters(max_iter=3, n_init=1), x, n_runs=2).agreement.shape == (2, 2)
+    assert "RPClusters" in evaluation.compare_baselines(x, estimator=clusters(max_iter=3, n_init=1), cv=2).values
+    assert all(each.text for each in evaluation.diagnose(model, x).findings)
+    page = report.model_page(model, x, "clusters")
+    assert page.count("<img") + page.count("<svg") >= 5
+
+
+class KilledError(Exception):
+    """In the place of a killed process."""
+
+
+def test_a_fit_of_own_parts_that_was_killed_goes_on(clustered, tmp_path):
+    model, x = clustered
+
+    def killed(state):
+        if state.step == 15:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        clusters(training=rp.Training(callbacks=[killed])).fit(x, checkpoint=tmp_path, checkpoint_every=0.0)
+    again = clusters().fit(x, checkpoint=tmp_path, checkpoint_every=0.0)
+    np.testing.assert_array_equal(again.transform(x), model.transform(x))
+
+
+def test_a_kernel_of_ones_own_is_handed_in_again(tmp_path):
+    trials = data.waves((9, 7, 9, 8), 3, period=2.0, noise=0.3, random=np.random.default_rng(0))
+    few = {"max_iter": 3, "n_init": 1, "n_inducing": 4, "random_state": 0, "search": rp.Search(retries=0)}
+    model = rp.RPGPFA(1, kernel=Tent(), **few).fit(trials)
+    assert float(model.model_.prior.kernel.lengthscale.detach()) != float(Tent().lengthscale.detach())
+    model.save(tmp_path / "tent.rpm")
+    with pytest.raises(rp.RPModelsError, match="kernel"):
+        rp.load(tmp_path / "tent.rpm")
+    again = rp.load(tmp_path / "tent.rpm", kernel=Tent())
+    for one, other in zip(again.transform(trials), model.transform(trials), strict=True):
+        np.testing.assert_array_equal(one, other)

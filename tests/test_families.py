@@ -5,7 +5,15 @@ import pytest
 import torch
 
 from registry import FAMILIES, random_eta
-from rpmodels.families import DiagonalGaussian, FiniteSupport, FullGaussian, HasStatisticCovariance, Reparametrised
+from rpmodels.families import (
+    DiagonalGaussian,
+    FiniteSupport,
+    FullGaussian,
+    HasDomain,
+    HasGrid,
+    HasStatisticCovariance,
+    Reparametrised,
+)
 
 families = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())
 DOUBLE = torch.float64
@@ -105,8 +113,17 @@ def test_abilities(family):
         values = torch.randn(family.n_states, dtype=DOUBLE)
         statistics = family.statistic(family.values()).to(DOUBLE)
         torch.testing.assert_close(statistics @ family.potential(values), values)
-    else:
-        assert isinstance(family, Reparametrised)
+    if isinstance(family, HasDomain):
+        eta = random_eta(family, 5)
+        assert family.valid(eta).all()
+        torch.testing.assert_close(family.to_valid(family.to_raw(eta)), eta)
+    if isinstance(family, HasGrid):
+        eta = random_eta(family, 3)[:, None]
+        z, step = family.grid(64)
+        masses = family.log_density(eta, family.statistic(z)).exp() * step
+        torch.testing.assert_close(masses.sum(-1), torch.ones(3, dtype=DOUBLE))
+        torch.testing.assert_close(masses @ family.statistic(z), family.mean(eta)[:, 0])
+    if isinstance(family, Reparametrised):
         noise = torch.zeros(1, family.noise_size(), dtype=DOUBLE)
         eta = random_eta(family, 1)
         np.testing.assert_allclose(family.reparametrise(eta, noise), family.moments(eta)[0], rtol=1e-10)

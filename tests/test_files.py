@@ -17,6 +17,9 @@ from data import views
 from processes import run
 from registry import ESTIMATORS, made
 from rpmodels.errors import FileError, NotFittedError, RPModelsWarning
+from rpmodels.estimators import names
+from rpmodels.estimators.arguments import every_argument
+from rpmodels.estimators.files import written_arguments
 from rpmodels.persistence import from_plain, sealed, to_plain
 
 BRIEF = {"max_iter": 4, "n_init": 2, "retries": 0, "random_state": 0}
@@ -142,7 +145,7 @@ def test_another_precision(fitted, tmp_path):
     model, data = fitted()
     model.save(tmp_path / "model")
     wide = rp.load(tmp_path / "model", dtype="float64")
-    assert wide.dtype == "float64"
+    assert wide.engine.dtype == "float64"
     assert wide.model_.dtype == torch.float64
     for left, right in zip(answers(model, data)[:2], answers(wide, data)[:2], strict=True):
         assert right.dtype == np.float64
@@ -204,12 +207,85 @@ def test_a_kernel_of_ones_own_must_be_passed(kernel, tmp_path):
     assert_same(answers(model, data), answers(rp.load(tmp_path / "model", kernel=kernel), data))
 
 
+def test_a_sum_with_a_kernel_of_ones_own_is_passed_as_a_whole(tmp_path):
+    def kernel():
+        return OwnKernel() + gpytorch.kernels.PeriodicKernel()
+
+    model, data = gpfa(kernel=kernel())
+    model.save(tmp_path / "model")
+    with pytest.raises(FileError, match=r"the kernel is your own.*rp\.load\(path, kernel=…\)"):
+        rp.load(tmp_path / "model")
+    assert_same(answers(model, data), answers(rp.load(tmp_path / "model", kernel=kernel()), data))
+
+
+class OwnEStep(rp.inference.Amortised):
+    pass
+
+
+class OwnBound(rp.mixtures.InteriorBound):
+    pass
+
+
+class OwnAtoms(rp.mixtures.Pooled):
+    pass
+
+
+class OwnMarginal(rp.mixtures.KernelDensity):
+    pass
+
+
+class OwnPrior(rp.priors.GaussianPrior):
+    pass
+
+
+class WithOwnPrior(rp.RPFA):
+    """An estimator whose prior is no argument of it."""
+
+    def _prior(self, family, observations):
+        return OwnPrior(family)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("e_step", OwnEStep), ("expected_log_mixture", OwnBound), ("atoms", OwnAtoms), ("marginal", OwnMarginal)],
+)
+def test_parts_of_ones_own_in_groups_are_passed_by_their_own_names(name, kind, tmp_path):
+    model, data = gpfa(**{name: kind()})
+    model.save(tmp_path / "model")
+    with pytest.raises(FileError, match=rf"the {name} is your own.*rp\.load\(path, {name}=…\)"):
+        rp.load(tmp_path / "model")
+    again = rp.load(tmp_path / "model", **{name: kind()})
+    assert isinstance(getattr(again.inference, name), kind)
+    assert again.engine is None  # which has atoms, too
+    assert_same(answers(model, data), answers(again, data))
+
+
+def test_a_prior_of_ones_own_that_is_no_argument(tmp_path):
+    model = made(WithOwnPrior, 2, **BRIEF).fit(table())
+    model.save(tmp_path / "model")
+    with pytest.raises(FileError, match=r"the prior is your own.*rp\.load\(path, prior=…\)"):
+        rp.load(tmp_path / "model")
+    again = rp.load(tmp_path / "model", prior=OwnPrior(rp.families.DiagonalGaussian(2)))
+    assert_same(answers(model, table()), answers(again, table()))
+    with pytest.raises(ValueError, match=r"an argument of load: expected one of .*, prior; got 'e_step'"):
+        rp.load(tmp_path / "model", e_step=OwnEStep())
+
+
+def test_groups_come_back_as_they_were(tmp_path):
+    model, _ = factor_analysis(tol=0.1, scaling={"a b": "none"}, dropout=0.0)
+    model.save(tmp_path / "model")
+    again = rp.load(tmp_path / "model")
+    assert names.flat(again) == names.flat(model)
+    assert (again.inference, again.engine) == (None, None)
+    assert names.flat(rp.load(tmp_path / "model", training=rp.Training(tol=0.2)))["training.tol"] == 0.2
+
+
 def test_what_only_fit_needs_is_not_missed(tmp_path):
     model, data = factor_analysis(optimiser=lambda parameters: torch.optim.SGD(parameters, 1e-3))
     model.save(tmp_path / "model")
     with pytest.warns(RPModelsWarning, match="optimiser was your own"):
         again = rp.load(tmp_path / "model")
-    assert again.optimiser is None
+    assert again.training.optimiser is None
     assert_same(answers(model, data), answers(again, data))
 
 
@@ -340,3 +416,15 @@ def test_files_of_format_1_open_and_answer_as_they_did(name, verb):
     x = {factor: np.array(values) for factor, values in expected["x"].items()}
     np.testing.assert_allclose(getattr(model, verb)(x), expected[verb], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(model.score_samples(x), expected["score_samples"], rtol=1e-3, atol=1e-4)
+    assert set(names.flat(model)) == set(every_argument(type(model)))
+    model._chosen()  # refuses none of them
+
+
+def test_arguments_of_format_1_have_found_their_groups():
+    model = rp.load(FILES / "format-1-gpfa")
+    assert (model.recognition.targets, model.search.retries, model.n_inducing) == ({"right": [0]}, 0, 4)
+    old = {"max_iter": 3, "tol": 0.1, "atoms": "pooled", "engine": {"$map": [["workers", 2]]}, "device": "cpu"}
+    moved = {"max_iter": 3, "training.tol": 0.1, "engine.workers": 2, "engine.device": "cpu"}
+    assert written_arguments(rp.RPGPFA, old) == {**moved, "inference.atoms": "pooled"}
+    assert written_arguments(rp.RPLDA, old) == {**moved, "atoms": "pooled"}
+    assert written_arguments(rp.RPFA, {"engine": None}) == {}

@@ -7,11 +7,11 @@ import torch
 from registry import ATOMS, FAMILIES, random_eta
 from rpmodels.carriers import Factor
 from rpmodels.errors import BuildError
-from rpmodels.families import Categorical, DiagonalGaussian
+from rpmodels.families import Categorical, DiagonalGaussian, VonMises
 from rpmodels.inference import ExactEStep
 from rpmodels.mixtures import AtomMixture, Exact, Kind, PerSite, Pooled, reduce
 from rpmodels.mixtures.mixture import tabulate
-from rpmodels.priors import CategoricalPrior, GaussianPrior
+from rpmodels.priors import CategoricalPrior, CircularPrior, GaussianPrior
 
 DOUBLE = torch.float64
 
@@ -98,7 +98,8 @@ def test_atom_mixture_keeps_its_atoms_and_adds_own():
 def test_exact_parts_refuse_continuous_latents_when_built(name):
     family = FAMILIES[name]
     atoms = AtomMixture(family, random_eta(family, 1), True, random_eta(family, 1, 2), torch.zeros(1, 2, dtype=DOUBLE))
-    prior = CategoricalPrior.uniform(4) if isinstance(family, Categorical) else GaussianPrior(family)
+    others = {Categorical: lambda: CategoricalPrior.uniform(4), VonMises: CircularPrior}
+    prior = others.get(type(family), lambda: GaussianPrior(family))()
     if isinstance(family, Categorical):
         Exact().check(family)
         with pytest.raises(BuildError, match="keeps AtomMixture"):

@@ -241,7 +241,7 @@ def test_own_gradients_stand_for_those_of_remembered_atoms(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["own", "fresh", "remembered"])
 def test_every_kind_of_atoms_fits_and_resumes(kind, tmp_path):
-    engine = rp.Engine(atoms=kind, lent=15)
+    engine = rp.Engine(atoms=kind, extra=15)
     model = fit(pairs(), n_init=1, engine=engine)
     again = rp.RPCategorical(
         3, max_iter=12, training=rp.Training(batch_size=20), n_init=1, random_state=0, engine=engine
@@ -264,7 +264,7 @@ def test_extra_atoms_of_unequal_trials():
             training=rp.Training(batch_size=6),
             n_init=1,
             random_state=0,
-            engine=rp.Engine(atoms=kind, lent=5),
+            engine=rp.Engine(atoms=kind, extra=5),
         )
         assert np.isfinite(model.fit(trials).history_["free_energy"]).all()
         assert isinstance(model.model_.pattern.atoms, Pooled)
@@ -318,7 +318,7 @@ def test_compiled_networks_give_the_same_fit(images, tmp_path):
     ("engine", "said"),
     [
         ({"atoms": "others"}, "engine.atoms: expected 'auto', 'own', 'remembered' or 'fresh', got 'others'"),
-        ({"lent": 0}, "engine.lent"),
+        ({"extra": 0}, "engine.extra"),
         ({"workers": -1}, "engine.workers"),
         ({"precision": "float16"}, "bfloat16"),
     ],
@@ -333,4 +333,4 @@ def test_bad_engines(engine, said):
 def test_there_are_no_extra_atoms_beside_those_of_a_density():
     estimator = rp.RPFA(2, inference=rp.Inference(marginal=KernelDensity(0.1)), engine=rp.Engine(atoms="fresh"))
     with pytest.raises(errors.BuildError, match="KernelDensity"):
-        estimator.build(read(pairs()))
+        estimator.fit(pairs())

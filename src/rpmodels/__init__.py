@@ -10,39 +10,7 @@ from rpmodels import lazy
 from rpmodels.versions import __version__, show_versions
 
 if TYPE_CHECKING:
-    from rpmodels import (
-        baselines,
-        callbacks,
-        datasets,
-        evaluation,
-        families,
-        inference,
-        metrics,
-        mixtures,
-        plots,
-        presets,
-        priors,
-        recognition,
-    )
-    from rpmodels.errors import RPModelsError, RPModelsWarning
-    from rpmodels.estimators import (
-        RPFA,
-        RPGPFA,
-        RPHMM,
-        RPLDA,
-        RPLDS,
-        Engine,
-        Inference,
-        Recognition,
-        RPCategorical,
-        Search,
-        Training,
-        load,
-    )
-    from rpmodels.learning import TimeLimit
-    from rpmodels.learning.train import train  # not from the room, where mypy may take it for the module
-    from rpmodels.model import RPM
-    from rpmodels.observations import Observations, adapters, read
+    from rpmodels.public import *
 
 __all__ = [
     "RPFA",
@@ -55,6 +23,7 @@ __all__ = [
     "Inference",
     "Observations",
     "RPCategorical",
+    "RPCircular",
     "RPModelsError",
     "RPModelsWarning",
     "Recognition",
@@ -82,7 +51,7 @@ __all__ = [
 ]
 
 # Everything is imported when it is asked for (benchmarks/imports.py): the rooms, and the names of this table, which
-# type checkers read above. tests/test_import.py holds the lists together.
+# type checkers read in `public`. tests/test_import.py holds the lists together.
 _ROOMS = (
     "baselines", "callbacks", "carriers", "datasets", "errors", "estimators", "evaluation", "families", "fitted",
     "free_energy", "generative", "inference", "learning", "linalg", "log_weight", "metrics", "mixtures", "model",
@@ -91,8 +60,8 @@ _ROOMS = (
 _NAMES = {
     "rpmodels.errors": ("RPModelsError", "RPModelsWarning"),
     "rpmodels.estimators": (
-        "RPFA", "RPGPFA", "RPHMM", "RPLDA", "RPLDS", "Engine", "Inference", "Recognition", "RPCategorical", "Search",
-        "Training", "load",
+        "RPFA", "RPGPFA", "RPHMM", "RPLDA", "RPLDS", "Engine", "Inference", "Recognition", "RPCategorical",
+        "RPCircular", "Search", "Training", "load",
     ),
     "rpmodels.learning": ("TimeLimit", "train"),
     "rpmodels.model": ("RPM",),

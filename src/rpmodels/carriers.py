@@ -107,7 +107,7 @@ def kept_double(move: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     return moved
 
 
-class Times(nn.Module):
+class TimeStamps(nn.Module):
     """Times as a model keeps them: in double precision."""
 
     values: Tensor
@@ -116,8 +116,8 @@ class Times(nn.Module):
         super().__init__()
         self.register_buffer("values", values.double())
 
-    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "Times":
-        return cast("Times", super()._apply(kept_double(fn), recurse))  # type: ignore[no-untyped-call]
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "TimeStamps":
+        return cast("TimeStamps", super()._apply(kept_double(fn), recurse))  # type: ignore[no-untyped-call]
 
 
 class Targets(ABC):

@@ -75,7 +75,7 @@ class Integer(Rule):
     def fits(self, value: Any) -> bool:
         """True and False are no numbers here."""
         whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-        return whole and self.least <= value <= self.most
+        return whole and bool(self.least <= value <= self.most)  # numpy compares to a bool of its own
 
 
 @dataclass(frozen=True)

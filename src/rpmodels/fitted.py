@@ -11,19 +11,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rpmodels import errors
-from rpmodels.carriers import Batch, Factor, Factors, LocalParameters, LocalTable, Sites, Times
-from rpmodels.families import Family, FiniteSupport
+from rpmodels.carriers import Batch, Factor, Factors, LocalParameters, LocalTable, Sites, TimeStamps
 from rpmodels.free_energy import FreeEnergy, Score, fit_ceiling, free_energy
 from rpmodels.inference import EStep
-from rpmodels.mixtures import AtomMixture, ExpectedLogMixture, Kind, Mixture
+from rpmodels.mixtures import AtomMixture, ExpectedLogMixture, Mixture
 from rpmodels.model import RPM
 from rpmodels.observations import FactorSpec, Observations
 from rpmodels.priors import Posterior, Prior
 from rpmodels.recognition import RecognitionFactor
 from rpmodels.step import Step
-
-LABELS = {Kind.EXACT: "", Kind.UPPER_BOUND: "a lower bound of the", Kind.ESTIMATE: "an estimate of the"}
-"""What a free energy is when ⟨log F⟩ is exact, bounded from above, or estimated."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,7 @@ class FittedRPM(nn.Module):
         # A list, because a user's factor names need not be valid names of submodules.
         self._atoms = nn.ModuleList(_StoredAtoms(atoms[name]) for name in pattern.names)
         self._summaries: dict[str, Mixture] = {}
-        self._times = Times(times).to(pattern.device)
+        self._times = TimeStamps(times).to(pattern.device)
         self.n_observations = n_observations
         self.record: Any = None
         """How it was trained (history, steps, stop_reason), where it was by `rp.train`."""
@@ -194,7 +190,7 @@ class FittedRPM(nn.Module):
         energies = self.free_energies(observations, approximation)
         values, ceilings = (each.double().cpu().numpy() for each in (energies.total, energies.log_atoms))
         kind = (approximation or self.pattern.expected_log_mixture).kind
-        return Score(float(values.mean()), float(ceilings.mean()), float(np.median(values)), LABELS[kind])
+        return Score(float(values.mean()), float(ceilings.mean()), float(np.median(values)), kind.label)
 
     @torch.no_grad()
     def ceiling(self, observations: Observations) -> float:
@@ -202,8 +198,7 @@ class FittedRPM(nn.Module):
         log_totals = {name: self.atoms(name).log_total.cpu() for name in self.names}
         present = {name: torch.as_tensor(observations.present[name]) for name in self.names}
         weights = torch.as_tensor(observations.weights)
-        family = self.prior.family
-        return fit_ceiling(present, weights, log_totals, family.n_states if isinstance(family, FiniteSupport) else None)
+        return fit_ceiling(present, weights, log_totals, self.prior.family)
 
     # ---- inside -----------------------------------------------------------------------------
 
@@ -255,7 +250,7 @@ class _StoredAtoms(nn.Module):
 
     def __init__(self, mixture: AtomMixture) -> None:
         super().__init__()
-        self.family: Family = mixture.family
+        self.family = mixture.family
         # Contiguous: from a file they come so, and sums in another order would round otherwise.
         self.register_buffer("reference", mixture.reference.detach().contiguous())
         self.register_buffer("g", mixture.g.detach().contiguous())

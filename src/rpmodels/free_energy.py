@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rpmodels.families import Family, FiniteSupport
 from rpmodels.mixtures import ExpectedLogMixture
 from rpmodels.priors import Posterior
 from rpmodels.step import Step
@@ -159,7 +160,7 @@ def fit_ceiling(
     present: Mapping[str, Bool[Tensor, "N T"]],
     weights: Float[Tensor, "N"],
     log_totals: Mapping[str, Float[Tensor, "S"]],
-    n_states: int | None,
+    family: Family,
 ) -> float:
     """No set of recognition factors can lift the weighted mean of log W over the training set above this.
 
@@ -173,9 +174,9 @@ def fit_ceiling(
     have = {name: each[counted] for name, each in present.items()}
     w = weights[counted].double()
     grid = _grid_ceiling(have, w, log_totals)
-    if n_states is None or next(iter(have.values())).shape[1] != 1:
+    if not isinstance(family, FiniteSupport) or next(iter(have.values())).shape[1] != 1:
         return grid
-    parts = [_information(w[each[:, 0]], w.sum(), n_states) for each in have.values()]
+    parts = [_information(w[each[:, 0]], w.sum(), family.n_states) for each in have.values()]
     return min(grid, sum(parts) - max(parts))
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
 from rpmodels import checks, errors
-from rpmodels.families import Family, Reparametrised
+from rpmodels.families import Family, HasGrid, Reparametrised
 from rpmodels.fitted import FittedRPM, Inferred
 from rpmodels.mixtures import AtomMixture
 from rpmodels.mixtures.quadrature import GaussHermite, hermite
@@ -28,6 +28,17 @@ class LogWeight:
     values: NDArray[np.float64]
     standard_error: NDArray[np.float64]
     effective_samples: NDArray[np.float64]
+
+
+def by_method(
+    method: str, model: FittedRPM, observations: Observations, draws: int, nodes: int, seed: int
+) -> LogWeight:
+    """By the name of the method: "importance" or "quadrature"."""
+    if method == "quadrature":
+        return by_quadrature(model, observations, nodes)
+    if method != "importance":
+        raise errors.bad_choice("method", ("importance", "quadrature"), method)
+    return importance(model, observations, draws, torch.Generator(model.device).manual_seed(seed))
 
 
 @torch.no_grad()
@@ -47,40 +58,55 @@ def importance(model: FittedRPM, observations: Observations, draws: int, generat
 
 @torch.no_grad()
 def by_quadrature(model: FittedRPM, observations: Observations, nodes: int) -> LogWeight:
-    """Gauss–Hermite around q, for one site per observation, at most three latents and priors with a density."""
+    """For one site per observation and priors with a density.
+
+    On a grid over the whole space of the latent where its family has one, else Gauss–Hermite around q, for at most
+    three latents.
+    """
     prior, family = model.prior, model.prior.family
-    GaussHermite(nodes).check(family)
-    assert isinstance(family, Reparametrised)
+    checks.integer("nodes", nodes, 1)
+    if not isinstance(family, HasGrid):
+        GaussHermite(nodes).check(family)
     if not isinstance(prior, HasLogDensity):
         raise errors.needs_log_density(type(prior).__name__)
     if observations.n_sites != 1:
         raise errors.one_site_only(observations.n_sites)
     logs = []
     for each in model.posterior(observations):
-        eta = each.posterior.eta
-        points, weights = hermite(nodes, family.noise_size(), eta)
-        z = family.reparametrise(eta[:, :, None], points.expand(*eta.shape[:2], -1, -1))
-        log_q = family.log_density(eta[:, :, None], family.statistic(z))
+        z, log_weights = _places(family, each.posterior.eta, nodes)
         log_p = prior.log_density(z.movedim(2, 0), each.batch.sites).mT
-        terms = log_p - (log_q - _log_ratios(each, family, z))[:, 0]
-        logs.append(torch.logsumexp(terms + weights.log(), -1))
+        logs.append(torch.logsumexp(log_p + (_log_ratios(each, family.statistic(z)) + log_weights)[:, 0], -1))
     values = torch.cat(logs).double().cpu().numpy()
     return LogWeight(values, np.zeros_like(values), np.full_like(values, np.inf))
+
+
+def _places(
+    family: Family, eta: Float[Tensor, "N T D"], nodes: int
+) -> tuple[Shaped[Tensor, "N T Q *z"], Float[Tensor, "..."]]:
+    """Values of z for every site, and the log of what each stands for in ∫ dz."""
+    if isinstance(family, HasGrid):
+        z, weight = family.grid(nodes)
+        return z.to(eta).expand(*eta.shape[:2], *z.shape), eta.new_tensor(weight).log()
+    assert isinstance(family, Reparametrised)
+    points, weights = hermite(nodes, family.noise_size(), eta)
+    around = family.reparametrise(eta[:, :, None], points.expand(*eta.shape[:2], -1, -1))
+    return around, weights.log() - family.log_density(eta[:, :, None], family.statistic(around))
 
 
 def _log_weight(inferred: Inferred, family: Family, generator: torch.Generator) -> Float[Tensor, "N"]:
     """log p/q + Σ_jt log f_j/F_j at one joint draw."""
     z, log_ratio = inferred.posterior.draw(generator)
-    return log_ratio + _log_ratios(inferred, family, z[:, :, None])[..., 0].sum(-1)
+    statistic = family.statistic(z).to(log_ratio.dtype)
+    return log_ratio + _log_ratios(inferred, statistic[:, :, None])[..., 0].sum(-1)
 
 
-def _log_ratios(inferred: Inferred, family: Family, z: Float[Tensor, "N T Q K"]) -> Float[Tensor, "N T Q"]:
-    """Σ_j log f_j(z|x_j)/F_j(z) over what is present."""
-    total = z.new_zeros(z.shape[:-1])
+def _log_ratios(inferred: Inferred, statistic: Float[Tensor, "N T Q D"]) -> Float[Tensor, "N T Q"]:
+    """Σ_j log f_j(z|x_j)/F_j(z) over what is present, given t(z)."""
+    total = statistic.new_zeros(statistic.shape[:-1])
     for name, factor in inferred.factors.items():
         mixture = inferred.mixtures[name]
         assert isinstance(mixture, AtomMixture)
-        t = factor.targets.mean(family.statistic(z))
+        t = factor.targets.mean(statistic)
         log_f = (factor.g[:, :, None] * t).sum(-1) - mixture.log_shift(factor.g)[:, :, None]
         ratio = log_f - mixture.log_ratio(t)
         total = total + torch.where(factor.present[..., None], ratio, torch.zeros_like(ratio))

@@ -10,7 +10,7 @@ from scipy.special import chdtri, ndtri
 
 from rpmodels import checks, errors
 
-Trials = NDArray[Any] | Sequence[NDArray[Any]]
+ArrayOrTrials = NDArray[Any] | Sequence[NDArray[Any]]
 """One array (…, K), or a list of trials (T_n, K) of any length."""
 
 
@@ -40,7 +40,7 @@ def entropy_of_average(probabilities: NDArray[Any]) -> float:
     return float(-(average * np.log(average)).sum())
 
 
-def linear_map(estimate: Trials, truth: Trials) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def linear_map(estimate: ArrayOrTrials, truth: ArrayOrTrials) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Coefficients (K, D) and intercept (D,) of the least-squares map from estimate (…, K) to truth (…, D)."""
     inputs, outputs = _paired("estimate", estimate, "truth", truth)
     centre, target = inputs.mean(0), outputs.mean(0)
@@ -48,7 +48,12 @@ def linear_map(estimate: Trials, truth: Trials) -> tuple[NDArray[np.float64], ND
     return coefficients, target - centre @ coefficients
 
 
-def nmse(estimate: Trials, truth: Trials, fit_estimate: Trials | None = None, fit_truth: Trials | None = None) -> float:
+def nmse(
+    estimate: ArrayOrTrials,
+    truth: ArrayOrTrials,
+    fit_estimate: ArrayOrTrials | None = None,
+    fit_truth: ArrayOrTrials | None = None,
+) -> float:
     """1 − R² of the linear regression from estimate (…, K) to truth (…, D), pooled over the D outputs.
 
     0 is perfect, 1 no better than the mean of the truth. The map is fitted on `fit_estimate` and `fit_truth` (the
@@ -92,6 +97,37 @@ def mapped(
     return np.asarray(mean @ coefficients + intercept, np.float64), np.asarray(spread, np.float64)
 
 
+def aligned_angles(found: NDArray[Any], truth: NDArray[Any], *, reflection: bool = True) -> NDArray[np.float64]:
+    """Angles (N,) after the rotation, and where it fits better the reflection, that brings them nearest to the truth.
+
+    The rotation maximises the mean cosine of what is left between them; the result is in (−π, π].
+    """
+    sign, offset = angle_map(found, truth, reflection=reflection)
+    return wrapped(sign * np.asarray(found, np.float64) + offset)
+
+
+def angle_map(found: NDArray[Any], truth: NDArray[Any], *, reflection: bool = True) -> tuple[float, float]:
+    """The sign and offset of `aligned_angles`, to apply unchanged to other data: wrapped(sign · angle + offset)."""
+    one, other = _angles("found", found, "truth", truth)
+    # The best offset is the direction of the mean of e^{i difference}, and the length of that the mean cosine left.
+    means = {
+        sign: complex(np.exp(1j * (other - sign * one)).mean()) for sign in ((1.0, -1.0) if reflection else (1.0,))
+    }
+    sign = max(means, key=lambda each: abs(means[each]))
+    return sign, float(np.angle(means[sign]))
+
+
+def resultant_length(angles: NDArray[Any], others: NDArray[Any]) -> float:
+    """Of the differences of angles (N,): 1 when they differ by a rotation, about 0 when they share nothing."""
+    one, other = _angles("angles", angles, "others", others)
+    return float(np.abs(np.exp(1j * (one - other)).mean()))
+
+
+def wrapped(angles: NDArray[Any]) -> NDArray[np.float64]:
+    """In (−π, π]."""
+    return np.asarray(np.pi - np.mod(np.pi - angles, 2 * np.pi), np.float64)
+
+
 def coverage(mean: NDArray[Any], variance: NDArray[Any], truth: NDArray[Any], level: float = 0.9) -> float:
     """Share of the truth inside the central interval of N(mean, variance) that should hold `level` of it.
 
@@ -121,7 +157,22 @@ def region_coverage(mean: NDArray[Any], covariance: NDArray[Any], truth: NDArray
     return float((distance <= chdtri(mean.shape[-1], 1.0 - level)).mean())
 
 
-def _paired(name: str, data: Trials, other_name: str, other: Trials) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _angles(
+    name: str, angles: NDArray[Any], other_name: str, others: NDArray[Any]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    one, other = np.asarray(angles, np.float64), np.asarray(others, np.float64)
+    if one.ndim != 1 or not one.size:
+        raise errors.bad_value(name, "an array (N,) of angles in radians, not empty", f"shape {one.shape}")
+    if one.shape != other.shape:
+        raise errors.bad_value(other_name, f"shape {one.shape} as in {name}", other.shape)
+    _finite(name, one)
+    _finite(other_name, other)
+    return one, other
+
+
+def _paired(
+    name: str, data: ArrayOrTrials, other_name: str, other: ArrayOrTrials
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Both as rows (n, K) and (n, D) of the same time points."""
     first, second = _as_trials(name, data), _as_trials(other_name, other)
     if len(first) != len(second):
@@ -133,7 +184,7 @@ def _paired(name: str, data: Trials, other_name: str, other: Trials) -> tuple[ND
     return _rows(name, first), _rows(other_name, second)
 
 
-def _as_trials(name: str, data: Trials) -> list[NDArray[np.float64]]:
+def _as_trials(name: str, data: ArrayOrTrials) -> list[NDArray[np.float64]]:
     # Two axes are one trial; with more, the first counts trials, so an array and a list may be paired.
     whole = isinstance(data, np.ndarray) and data.ndim <= 2
     trials = [np.asarray(trial, np.float64) for trial in ([data] if whole else data)]

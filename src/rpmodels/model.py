@@ -9,20 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from rpmodels import checks, errors
+from rpmodels import checks, errors, mixtures
 from rpmodels.carriers import AllLatents, Batch, Factor, Factors, Sites, Targets
 from rpmodels.families import Family, HasDomain, HasTargets
 from rpmodels.inference import EStep, ExactEStep
-from rpmodels.mixtures import (
-    AtomMixture,
-    AtomPolicy,
-    Empirical,
-    Exact,
-    ExpectedLogMixture,
-    Marginal,
-    PerSite,
-    as_it_is,
-)
 from rpmodels.observations import FactorSpec, Observations
 from rpmodels.priors import Prior
 from rpmodels.recognition import Computing, Head, RecognitionFactor, RelativeHead, fit_scalings
@@ -59,11 +49,11 @@ class RPM(nn.Module):
         factors: Mapping[str, nn.Module],
         *,
         e_step: EStep | None = None,
-        expected_log_mixture: ExpectedLogMixture | None = None,
-        atoms: AtomPolicy | None = None,
+        expected_log_mixture: mixtures.ExpectedLogMixture | None = None,
+        atoms: mixtures.AtomPolicy | None = None,
         head: Head | None = None,
         targets: Mapping[str, Sequence[int]] | None = None,
-        marginal: Marginal | None = None,
+        marginal: mixtures.Marginal | None = None,
         scaling: str | Mapping[str, str] = "auto",
         input_dropout: float = 0.0,
         computing: Computing | None = None,
@@ -75,9 +65,9 @@ class RPM(nn.Module):
         self.names = tuple(factors)
         self.prior = prior
         self.e_step: EStep = e_step or ExactEStep()
-        self.expected_log_mixture: ExpectedLogMixture = expected_log_mixture or Exact()
-        self.atoms = atoms or PerSite()
-        self.marginal = marginal or Empirical()
+        self.expected_log_mixture: mixtures.ExpectedLogMixture = expected_log_mixture or mixtures.Exact()
+        self.atoms = atoms or mixtures.PerSite()
+        self.marginal = marginal or mixtures.Empirical()
         chosen = head or RelativeHead()
         self.targets = {name: tuple(each) for name, each in (targets or {}).items()}
         for name in self.targets:
@@ -165,7 +155,7 @@ class RPM(nn.Module):
         }
 
     def recognised(
-        self, observations: Observations, draw: Callable[[Batch], Batch] = as_it_is
+        self, observations: Observations, draw: Callable[[Batch], Batch] = mixtures.as_it_is
     ) -> Iterator[tuple[Batch, dict[str, Factor]]]:
         """Every factor f_j(z|x_j) by itself, batch by batch, without dropout or gradients."""
         self.check_specs(observations)
@@ -184,7 +174,7 @@ class RPM(nn.Module):
 
     def mixtures(
         self, factors: Factors, weights: Float[Tensor, "N"], references: Mapping[str, Tensor]
-    ) -> dict[str, AtomMixture]:
+    ) -> dict[str, mixtures.AtomMixture]:
         """F_j over the atoms of these factors."""
         return {
             name: self.atoms.collect(recogniser.family, references[name], factors[name], weights)
@@ -210,11 +200,11 @@ class RPM(nn.Module):
                     raise errors.not_a_precision(name, int(batch.index[n]), t, int(bad.sum()))
 
 
-def _one_atom(prior: Prior) -> AtomMixture:
+def _one_atom(prior: Prior) -> mixtures.AtomMixture:
     """The smallest mixture there is, to see what an approximation makes of it."""
     reference = prior.reference(Sites.single(1), shared=True).detach()
     nothing = torch.zeros_like(reference)
-    return AtomMixture(prior.family, reference, True, nothing[:, None], nothing[:, :1])
+    return mixtures.AtomMixture(prior.family, reference, True, nothing[:, None], nothing[:, :1])
 
 
 def _view(family: Family, name: str, indices: Sequence[int] | None) -> tuple[Family, Targets]:

@@ -85,7 +85,8 @@ def noted() -> Iterator[list[str]]:
 def score_plain(score: Score) -> dict[str, Any]:
     """A score with everything that belongs to it, for JSON."""
     values = {"nats": float(score), "ceiling": score.ceiling, "median": score.median}
-    return {**{name: each if math.isfinite(each) else None for name, each in values.items()}, "label": score.label}
+    finite = {name: each if math.isfinite(each) else None for name, each in values.items()}
+    return {**finite, "label": score.label, "standard_error": score.standard_error}
 
 
 def count_plain(count: float) -> float:

@@ -31,7 +31,7 @@ def names_of(chosen: Callable[[Description], bool]) -> str:
 
 def counting(what: str) -> str:
     """The models whose size counts these: "latents" or "states"."""
-    return names_of(lambda each: each.latent.counted == what)
+    return names_of(lambda each: each.size is not None and each.latent.counted == what)
 
 
 def make_estimator(
@@ -43,6 +43,8 @@ def make_estimator(
     for counted, count in (("latents", latents), ("states", states)):
         if count is None:
             continue
+        if description.size is None:
+            raise errors.no_size(description.name, f"--{counted}")
         if counted != description.latent.counted:
             raise errors.other_size(description.name, f"--{description.latent.counted}", f"--{counted}")
         if description.size in arguments:

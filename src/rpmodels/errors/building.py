@@ -75,6 +75,14 @@ def needs_domain(what: str, family: str) -> BuildError:
     )
 
 
+def needs_grid(what: str, family: str) -> BuildError:
+    """Points that cover the space of the latent are wanted."""
+    return BuildError(
+        f"{what[0].upper()}{what[1:]} covers the whole space of the latent, and that of {family} is unbounded, or not "
+        "known (HasGrid). Choose quadrature(latents) for Gaussian latents, or InteriorBound(), which takes any latent."
+    )
+
+
 def needs_targets(what: str, family: str) -> BuildError:
     """Latents that cannot be taken apart."""
     return BuildError(

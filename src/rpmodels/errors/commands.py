@@ -148,6 +148,11 @@ def other_size(model: str, expected: str, got: str) -> InputError:
     return InputError(f"{got} is not for {model}: expected {expected} K.")
 
 
+def no_size(model: str, got: str) -> InputError:
+    """--latents for a model that always has one."""
+    return InputError(f"{got} is not for {model}: it always has one latent. Leave it out.")
+
+
 def bad_setting_text(text: str) -> InputError:
     """--set without a value."""
     return InputError(f"--set: expected ARGUMENT=VALUE, each argument once; got {text!r}.")

@@ -1,8 +1,9 @@
 """What most users touch: one small file per model."""
 
+from rpmodels.estimators.angles import AnglePosterior
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.categorical import RPCategorical
-from rpmodels.estimators.continuous import LatentPosterior
+from rpmodels.estimators.circular import RPCircular
 from rpmodels.estimators.description import Circle, Coordinates, Description, LatentKind, Latents, Proportions, States
 from rpmodels.estimators.engine import Engine
 from rpmodels.estimators.factor_analysis import RPFA
@@ -10,7 +11,7 @@ from rpmodels.estimators.gaussian_process import RPGPFA
 from rpmodels.estimators.groups import Inference, Recognition, Search, Training
 from rpmodels.estimators.hidden_markov import RPHMM
 from rpmodels.estimators.linear_dynamics import RPLDS
-from rpmodels.estimators.marginals import LatentMarginals
+from rpmodels.estimators.posteriors import LatentMarginals, LatentPosterior
 from rpmodels.estimators.registry import default_for, estimator_named, registered
 from rpmodels.estimators.topics import RPLDA
 from rpmodels.estimators.trials import check_divisible, plain_data
@@ -23,6 +24,7 @@ __all__ = [
     "RPHMM",
     "RPLDA",
     "RPLDS",
+    "AnglePosterior",
     "Circle",
     "Coordinates",
     "Description",
@@ -34,6 +36,7 @@ __all__ = [
     "Latents",
     "Proportions",
     "RPCategorical",
+    "RPCircular",
     "RPMEstimator",
     "Recognition",
     "Search",

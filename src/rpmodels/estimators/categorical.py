@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rpmodels import generative
 from rpmodels.checks import Array, Integer, Number, Word
-from rpmodels.estimators import choices
+from rpmodels.estimators import parts
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.common import OF_STATES, WithFactors
@@ -55,7 +55,7 @@ class RPCategorical(WithFactors, RPMEstimator):
     # ---- building ---------------------------------------------------------------------------
 
     def _build(self, observations: Observations) -> RPM:
-        return self._discrete(choices.categorical_prior(self.prior, self.n_states), PerSite(), observations)
+        return self._model_of_states(parts.categorical_prior(self.prior, self.n_states), PerSite(), observations)
 
     def _starts(self) -> Sequence[Start]:
         random = [RandomStart() for _ in range(self.n_init - 2)]

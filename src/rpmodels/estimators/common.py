@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 
 from rpmodels.checks import ByFactor, Flag, Instance, Integer, Listed, Nothing
 from rpmodels.estimators.arguments import Declared, GroupOf, argument
-from rpmodels.estimators.choices import NETWORK
 from rpmodels.estimators.engine import Engine
 from rpmodels.estimators.groups import Groups, Inference, Recognition, Search, Training
 from rpmodels.estimators.names import check, resolved
+from rpmodels.estimators.networks import NETWORK
 from rpmodels.learning import RULES
 from rpmodels.seeding import SEED
 

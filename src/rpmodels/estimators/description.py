@@ -170,8 +170,8 @@ class Description:
     name: str
     """On the command line."""
     latent: LatentKind
-    size: str
-    """The argument that says how many latents, states or topics there are."""
+    size: str | None = None
+    """The argument that says how many latents, states or topics there are; None where there is always one."""
     in_trials: bool = False
     """Whether an observation has several rows."""
     in_time: bool = False

@@ -52,7 +52,7 @@ class Engine(Group):
         Word("float32", "float64") | Same(torch.float32, torch.float64), "of everything but times", default="float32"
     )
     atoms: str = argument(Word(AUTO, *EXTRA), "whose atoms F_j has in a training step, see above", default=AUTO)
-    lent: int = argument(Integer(1), "how many observations lend theirs", default=1000)
+    extra: int = argument(Integer(1), "of how many further observations a step has the atoms", default=1000)
     precision: str = argument(
         Word(*PRECISIONS), "of products in the networks; everything after them is in full", default="full"
     )
@@ -62,9 +62,9 @@ class Engine(Group):
     def extra_atoms(self, batch_size: int | None, observations: Observations, empirical: bool) -> ExtraAtoms:
         """Atoms beside those of a step of so many observations; there are none where p₀ is not `empirical`."""
         if self.atoms != AUTO:
-            return EXTRA[self.atoms](self.lent)
+            return EXTRA[self.atoms](self.extra)
         some = batch_size is not None and FEW <= batch_size < min(MANY, len(observations))
-        return FreshAtoms(self.lent) if some and empirical and observations.n_sites == 1 else NoExtraAtoms()
+        return FreshAtoms(self.extra) if some and empirical and observations.n_sites == 1 else NoExtraAtoms()
 
     def computing(self) -> Computing:
         """How networks are called."""

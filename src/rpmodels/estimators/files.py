@@ -31,6 +31,8 @@ GROUPS_OF_FORMAT_1 = {
     "engine": ("device", "dtype"),
 }  # fmt: skip
 """Where arguments went that stood by themselves in files of format 1."""
+ENGINE_1 = {"lent": "extra"}
+"""How settings of its engine are called now."""
 FOR_FITTING = ("optimiser", "scheduler", "callbacks")
 """Arguments that a fitted model does without."""
 PLAIN = ("n_iter_", "stop_reason_", "clipped_", "validation_curve_")
@@ -92,7 +94,7 @@ def written_arguments(kind: type[Declared], written: Mapping[str, Any]) -> dict[
     found: dict[str, Any] = {}
     for name, value in written.items():
         if name == "engine":  # a dict, or None
-            found |= {f"engine.{part}": each for part, each in (value or {"$map": []})["$map"]}
+            found |= {f"engine.{ENGINE_1.get(part, part)}": each for part, each in (value or {"$map": []})["$map"]}
         else:
             moved = f"{groups[name]}.{name}" if name in groups else name
             found[name if name in declared else moved] = value

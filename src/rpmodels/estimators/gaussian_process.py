@@ -8,20 +8,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rpmodels import checks, errors
+from rpmodels import checks, errors, learning
 from rpmodels.carriers import Sites
-from rpmodels.checks import Integer
 from rpmodels.estimators import kernels, layout
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY
-from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
+from rpmodels.estimators.continuous import ContinuousEstimator
 from rpmodels.estimators.description import Coordinates, Description
 from rpmodels.estimators.kernels import RULES
-from rpmodels.estimators.marginals import LatentMarginals
+from rpmodels.estimators.posteriors import LatentMarginals, LatentPosterior, described, moments_of
 from rpmodels.estimators.series import atoms_of_series, check_clock, read_series, times_ahead
 from rpmodels.families import Family
 from rpmodels.inference import summed_potentials
-from rpmodels.learning import AsGiven, LongStart, RandomStart, Start, TrainingSettings
 from rpmodels.mixtures import AtomPolicy
 from rpmodels.observations import Observations
 from rpmodels.priors import GaussianProcessPrior, InducingPosterior, Prior
@@ -67,7 +65,7 @@ class RPGPFA(ContinuousEstimator):
         RULES["length_scale"], "where the kernel starts, in units of time; auto: one inducing spacing",
         default="auto",
     )  # fmt: skip
-    window: int = argument(Integer(2), "length of the pieces that a long recording is cut into", default=200)
+    window: int = argument(checks.Integer(2), "length of the pieces that a long recording is cut into", default=200)
     max_iter = 400
     learning_rate = 2e-2
 
@@ -117,11 +115,11 @@ class RPGPFA(ContinuousEstimator):
     def _atoms(self, observations: Observations) -> AtomPolicy:
         return atoms_of_series(self._chosen().inference.atoms, observations)
 
-    def _starts(self) -> Sequence[Start]:
-        further = [LongStart() if number % 2 else RandomStart() for number in range(self.n_init - 1)]
-        return [AsGiven(), *further]
+    def _starts(self) -> Sequence[learning.Start]:
+        further = [learning.LongStart() if number % 2 else learning.RandomStart() for number in range(self.n_init - 1)]
+        return [learning.AsGiven(), *further]
 
-    def _interval(self, training: TrainingSettings) -> int:
+    def _interval(self, training: learning.TrainingSettings) -> int:
         return max(1, min(INTERVAL, training.max_iter // 4))
 
     def _enough(self, observations: Observations) -> float:
@@ -155,7 +153,7 @@ class RPGPFA(ContinuousEstimator):
             with torch.no_grad():
                 predictions.append(cast(InducingPosterior, each.posterior).at(there))
         everywhere = np.broadcast_to(new, (len(observations), len(new)))
-        return self._described(predictions, layout.Trials(everywhere), len(new))
+        return described(model, predictions, layout.ArrayOfTrials(everywhere), len(new))
 
     def smooth(self, X: Any, **options: Any) -> LatentPosterior:
         """The same as `posterior`."""
@@ -173,7 +171,7 @@ class RPGPFA(ContinuousEstimator):
             known = (torch.where(place <= t, potentials, 0.0) for t in range(len(place)))
             now = [model.prior.condition(each, batch.sites).eta[:, t] for t, each in enumerate(known)]
             etas.append(torch.stack(now, 1))
-        mean, covariance = self._moments_of(etas, observations.n_sites)
+        mean, covariance = moments_of(model, etas, observations.n_sites)
         return LatentMarginals(form.form(mean), form.form(covariance), form.times)
 
     @torch.no_grad()
@@ -188,5 +186,5 @@ class RPGPFA(ContinuousEstimator):
             begun += each.batch.size
             there = Sites(times, torch.ones_like(times, dtype=torch.bool))
             etas.append(cast(InducingPosterior, each.posterior).at(there).eta)
-        mean, covariance = self._moments_of(etas, steps)
+        mean, covariance = moments_of(model, etas, steps)
         return LatentMarginals(form.ahead(mean), form.ahead(covariance), form.times_ahead(ahead))

@@ -9,8 +9,8 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from rpmodels.checks import ByFactor, Flag, Function, Instance, Integer, Listed, Nothing, Number, Word
 from rpmodels.estimators.arguments import AUTO, Group, argument
-from rpmodels.estimators.choices import APPROXIMATIONS, E_STEPS, FAMILIES, HEADS, MARGINALS, PRECISIONS
 from rpmodels.estimators.engine import Engine
+from rpmodels.estimators.parts import APPROXIMATIONS, E_STEPS, FAMILIES, HEADS, MARGINALS, PRECISIONS
 from rpmodels.families import Family
 from rpmodels.inference import EStep
 from rpmodels.learning import RULES
@@ -53,8 +53,8 @@ class Inference(Group):
     """How q is found and ⟨log F⟩ computed, for continuous latents."""
 
     expected_log_mixture: Any = argument(
-        Word(*APPROXIMATIONS) | Instance(ExpectedLogMixture),
-        "how ⟨log F⟩ is computed: in closed form (interior), or as named; quadrature for K ≤ 3", default="interior",
+        LEFT | Word(*APPROXIMATIONS) | Instance(ExpectedLogMixture),
+        "how ⟨log F⟩ is computed: in closed form (interior), or as named; quadrature for K ≤ 3", default=AUTO,
     )  # fmt: skip
     e_step: Any = argument(
         Word(*E_STEPS) | Instance(EStep), "how q is found; free_inducing is the paper's q(U), for RPGPFA",

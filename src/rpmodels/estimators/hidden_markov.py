@@ -10,10 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rpmodels import checks
+from rpmodels import checks, learning, priors
 from rpmodels.carriers import Sites
-from rpmodels.checks import Array, Integer, Number, Word
-from rpmodels.estimators import choices
+from rpmodels.estimators import parts
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
 from rpmodels.estimators.common import OF_STATES, WithFactors
@@ -21,11 +20,9 @@ from rpmodels.estimators.description import Description, Latents, States
 from rpmodels.estimators.layout import Layout, joined, padded_to
 from rpmodels.estimators.series import check_moves, read_series
 from rpmodels.estimators.streams import Stream
-from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, SplitMergeSites, Start, TrainingSettings
 from rpmodels.mixtures import Pooled
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, windowed
-from rpmodels.priors import MarkovChainPosterior, MarkovChainPrior, stationary
 from rpmodels.seeding import spawn
 
 INTERVAL = 0.055
@@ -52,13 +49,13 @@ class RPHMM(WithFactors, RPMEstimator):
 
     refused = OF_STATES
 
-    n_states: int = argument(Integer(2), "K", default=5, kw_only=False)
+    n_states: int = argument(checks.Integer(2), "K", default=5, kw_only=False)
     transitions: Any = argument(
-        Word("learned") | Number(above=0.0) | Array(2),
+        checks.Word("learned") | checks.Number(above=0.0) | checks.Array(2),
         "known probabilities (K, K), or a Dirichlet concentration of every row (variational Bayes)", default="learned",
     )  # fmt: skip
     window: int = argument(
-        Integer(2), "length of the pieces that trials are cut into for training; inference is over whole trials",
+        checks.Integer(2), "length of the pieces that trials are cut into for training; inference is over whole trials",
         default=100,
     )  # fmt: skip
     max_iter = 600
@@ -89,21 +86,25 @@ class RPHMM(WithFactors, RPMEstimator):
         return windowed(observations, self.window)
 
     def _build(self, observations: Observations) -> RPM:
-        return self._discrete(choices.markov_chain_prior(self.transitions, self.n_states), Pooled(), observations)
+        return self._model_of_states(parts.markov_chain_prior(self.transitions, self.n_states), Pooled(), observations)
 
     @property
     def _transitions_known(self) -> bool:
         """Then they tell the states apart, and what proposes states in any order is of no use."""
         return not isinstance(self.transitions, str | numbers.Real)
 
-    def _starts(self) -> Sequence[Start]:
-        random = [RandomStart() for _ in range(self.n_init - 2)]
-        return [AsGiven(), *random, RandomStart() if self._transitions_known else KMeansStart()][: self.n_init]
+    def _starts(self) -> Sequence[learning.Start]:
+        random = [learning.RandomStart() for _ in range(self.n_init - 2)]
+        return [
+            learning.AsGiven(),
+            *random,
+            learning.RandomStart() if self._transitions_known else learning.KMeansStart(),
+        ][: self.n_init]
 
-    def _move(self) -> Move | None:
-        return None if self._transitions_known else SplitMergeSites()
+    def _move(self) -> learning.Move | None:
+        return None if self._transitions_known else learning.SplitMergeSites()
 
-    def _interval(self, training: TrainingSettings) -> int:
+    def _interval(self, training: learning.TrainingSettings) -> int:
         return max(1, round(INTERVAL * training.max_iter))
 
     # ---- using ------------------------------------------------------------------------------
@@ -125,9 +126,9 @@ class RPHMM(WithFactors, RPMEstimator):
     def _new(self, X: Any, presence: Mapping[str, Any] | None) -> tuple[Observations, Layout]:
         return self._read(X, known=self._fitted().specs, presence=presence)
 
-    def _posteriors(self, observations: Observations) -> list[MarkovChainPosterior]:
+    def _posteriors(self, observations: Observations) -> list[priors.MarkovChainPosterior]:
         inferred = self._fitted().posterior(observations)
-        return [cast(MarkovChainPosterior, each.posterior) for each in inferred]
+        return [cast(priors.MarkovChainPosterior, each.posterior) for each in inferred]
 
     def predict(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Any:
         """The most probable sequence of states (Viterbi), from whatever factors are present."""
@@ -189,8 +190,8 @@ class RPHMM(WithFactors, RPMEstimator):
         return np.asarray(self._prior.sample(Sites(times, torch.ones_like(times, dtype=torch.bool)), generator).cpu())
 
     @property
-    def _prior(self) -> MarkovChainPrior:
-        return cast(MarkovChainPrior, self._fitted().prior)
+    def _prior(self) -> priors.MarkovChainPrior:
+        return cast(priors.MarkovChainPrior, self._fitted().prior)
 
     @property
     def transitions_(self) -> NDArray[Any]:
@@ -205,4 +206,4 @@ class RPHMM(WithFactors, RPMEstimator):
     @property
     def prior_(self) -> NDArray[Any]:
         """Probabilities of the states at any time: where the transitions lead in the long run."""
-        return np.asarray(stationary(self._prior.transitions.double().cpu()).numpy())
+        return np.asarray(priors.stationary(self._prior.transitions.double().cpu()).numpy())

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from rpmodels import errors
 
-Times = NDArray[np.float64]
+Clock = NDArray[np.float64]
 
 
 class Layout(ABC):
@@ -29,7 +29,7 @@ class Layout(ABC):
         """(N, steps, …) after the end of every trial, as the user expects it."""
         return values
 
-    def times_ahead(self, times: Times) -> Any:
+    def times_ahead(self, times: Clock) -> Any:
         """When these are, from times (N, steps) on the trials' own clocks."""
         return self.ahead(times)
 
@@ -43,10 +43,10 @@ class Rows(Layout):
 
 
 @dataclass(frozen=True)
-class Trials(Layout):
+class ArrayOfTrials(Layout):
     """Trials in one array: (N, T, …)."""
 
-    times: Times
+    times: Clock
 
     def form(self, values: NDArray[Any]) -> NDArray[Any]:
         """As it is."""
@@ -58,7 +58,7 @@ class ListOfTrials(Layout):
     """A list of (T_n, …)."""
 
     lengths: Sequence[int]
-    times: Sequence[Times]
+    times: Sequence[Clock]
 
     def form(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Without the padding."""
@@ -75,7 +75,7 @@ class Recording(Layout):
 
     starts: Sequence[int]
     lengths: Sequence[int]
-    times: Times
+    times: Clock
 
     @property
     def total(self) -> int:
@@ -101,7 +101,7 @@ class Recording(Layout):
         """After the end of the last window."""
         return np.asarray(values[-1])
 
-    def times_ahead(self, times: Times) -> Times:
+    def times_ahead(self, times: Clock) -> Clock:
         """On the clock of the recording."""
         step = times[-1, 1] - times[-1, 0] if times.shape[1] > 1 else np.median(np.diff(self.times))
         return np.asarray(self.times[-1] + step * np.arange(1, times.shape[1] + 1))

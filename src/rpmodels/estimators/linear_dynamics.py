@@ -9,19 +9,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rpmodels import checks, errors
-from rpmodels.checks import Integer, Number
+from rpmodels import checks, errors, learning
 from rpmodels.estimators import layout
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY
-from rpmodels.estimators.continuous import ContinuousEstimator, LatentPosterior
+from rpmodels.estimators.continuous import ContinuousEstimator
 from rpmodels.estimators.description import Coordinates, Description
-from rpmodels.estimators.marginals import LatentMarginals
+from rpmodels.estimators.posteriors import LatentMarginals, LatentPosterior
 from rpmodels.estimators.series import atoms_of_series, check_moves, check_steps, read_series, times_ahead
 from rpmodels.estimators.streams import Stream
 from rpmodels.families import Family
 from rpmodels.inference import summed_potentials
-from rpmodels.learning import AsGiven, RandomStart, Start, TrainingSettings
 from rpmodels.mixtures import AtomPolicy
 from rpmodels.observations import Observations, windowed
 from rpmodels.priors import LatentState, LinearDynamicsPrior, Prior
@@ -58,10 +56,12 @@ class RPLDS(ContinuousEstimator):
     }
 
     memory: float = argument(
-        Number(above=0.0, below=1.0), "of one step, where learning starts: A = memory × a slight rotation", default=0.9
+        checks.Number(above=0.0, below=1.0),
+        "of one step, where learning starts: A = memory × a slight rotation",
+        default=0.9,
     )
     window: int = argument(
-        Integer(2), "length of the pieces that trials are cut into for training; inference is over whole trials",
+        checks.Integer(2), "length of the pieces that trials are cut into for training; inference is over whole trials",
         default=200,
     )  # fmt: skip
     max_iter = 400
@@ -108,10 +108,10 @@ class RPLDS(ContinuousEstimator):
     def _atoms(self, observations: Observations) -> AtomPolicy:
         return atoms_of_series(self._chosen().inference.atoms, observations)
 
-    def _starts(self) -> Sequence[Start]:
-        return [AsGiven(), *[RandomStart() for _ in range(self.n_init - 1)]]
+    def _starts(self) -> Sequence[learning.Start]:
+        return [learning.AsGiven(), *[learning.RandomStart() for _ in range(self.n_init - 1)]]
 
-    def _interval(self, training: TrainingSettings) -> int:
+    def _interval(self, training: learning.TrainingSettings) -> int:
         return max(1, min(INTERVAL, training.max_iter // 4))
 
     def _enough(self, observations: Observations) -> float:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, cast
 
-from rpmodels.estimators import choices
+from rpmodels.estimators.building import model_of_states
 from rpmodels.estimators.common import CommonArguments
+from rpmodels.estimators.regularisation import Regularisation, batch_size, either, regularisation
 from rpmodels.fitted import FittedRPM
 from rpmodels.learning import AsGiven, Move, Plan, RPMObjective, Start, TrainingSettings, device_of, dtype_of
 from rpmodels.mixtures import AtomPolicy, Empirical, ExtraAtoms
@@ -52,9 +53,9 @@ class Planning(CommonArguments, ABC):
         """What the training steps see: the observations, or pieces of them."""
         return observations
 
-    def _regularisation(self, observations: Observations) -> choices.Regularisation:
+    def _regularisation(self, observations: Observations) -> Regularisation:
         """What "auto" stands for."""
-        return choices.regularisation(int(observations.exists.sum()))
+        return regularisation(int(observations.exists.sum()))
 
     # ---- what follows -------------------------------------------------------------------------
 
@@ -65,8 +66,8 @@ class Planning(CommonArguments, ABC):
         return TrainingSettings(
             max_iter=self.max_iter,
             learning_rate=self.learning_rate,
-            batch_size=choices.batch_size(given.batch_size, observations, *self.sites_and_trials_a_step),
-            weight_decay=choices.either(given.weight_decay, default.weight_decay, "weight_decay"),
+            batch_size=batch_size(given.batch_size, observations, *self.sites_and_trials_a_step),
+            weight_decay=either(given.weight_decay, default.weight_decay, "weight_decay"),
             tol=given.tol,
             patience=given.patience,
             validation_fraction=given.validation_fraction,
@@ -104,27 +105,12 @@ class Planning(CommonArguments, ABC):
             partial(RPMObjective, extra=self._extra_atoms(model, pieces)),
         )
 
+    def _model_of_states(self, prior: Prior, atoms: AtomPolicy, observations: Observations) -> RPM:
+        """A model with this prior over states, inferred exactly."""
+        default = self._regularisation(observations)
+        return model_of_states(prior, atoms, observations, self.network, self._chosen(), default)
+
     def _extra_atoms(self, model: RPM, observations: Observations) -> ExtraAtoms:
         """What a step has beside the atoms of its batch."""
-        batch_size = self._training(observations).batch_size
-        return self._chosen().engine.extra_atoms(batch_size, observations, isinstance(model.marginal, Empirical))
-
-    def _discrete(self, prior: Prior, atoms: AtomPolicy, observations: Observations) -> RPM:
-        """A model with this prior over states, inferred exactly."""
-        default, given = self._regularisation(observations), self._chosen().recognition
-        return RPM(
-            prior,
-            choices.networks(
-                self.network,
-                given.tied,
-                observations,
-                dict.fromkeys(observations.specs, prior.family.raw_size),
-                choices.either(given.dropout, default.dropout, "dropout", below=1.0),
-                default.hidden,
-            ),
-            atoms=atoms,
-            head=choices.head(given.head),
-            scaling=given.scaling,
-            input_dropout=choices.either(given.input_dropout, default.input_dropout, "input_dropout", below=1.0),
-            computing=self._chosen().engine.computing(),
-        )
+        size = self._training(observations).batch_size
+        return self._chosen().engine.extra_atoms(size, observations, isinstance(model.marginal, Empirical))

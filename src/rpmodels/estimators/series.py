@@ -35,7 +35,7 @@ def read_series(
         return _read_recording(X, factors, window, overlap, options)
     observations = read(X, factors=factors, series=True, **options)
     if observations.exists.all() and not layout.is_list(X):
-        return observations, layout.Trials(observations.times)
+        return observations, layout.ArrayOfTrials(observations.times)
     lengths = observations.exists.sum(1).tolist()
     times = [each[:length] for each, length in zip(observations.times, lengths, strict=True)]
     return observations, layout.ListOfTrials(lengths, times)

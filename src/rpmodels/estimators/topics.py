@@ -10,28 +10,25 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rpmodels import checks, errors
-from rpmodels.checks import Array, Instance, Integer, Nothing, Number, Word
-from rpmodels.estimators import choices
+from rpmodels import checks, errors, learning, mixtures, priors
+from rpmodels.estimators import parts
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
 from rpmodels.estimators.common import OF_STATES
 from rpmodels.estimators.description import Description, Latents, Proportions
 from rpmodels.estimators.layout import joined
+from rpmodels.estimators.regularisation import Regularisation
 from rpmodels.estimators.scikit import TransformerMixin
-from rpmodels.learning import AsGiven, Move, RandomStart, SpectralStart, SplitMergeSites, Start, TrainingSettings
-from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, adapters, cut_patches, read
 from rpmodels.observations.patches import PADDINGS
-from rpmodels.priors import DirichletPosterior, DirichletPrior
 
 FACTOR = "patch"
 INTERVAL = 0.1
 """Share of max_iter between two halvings: mixtures of images are learnt more slowly than pairs."""
 DROPOUT = 0.2
 """At least (docs/results/lda.md)."""
-ATOMS: dict[str, Callable[[], AtomPolicy]] = {"pooled": Pooled, "per_position": PerSite}
+ATOMS: dict[str, Callable[[], mixtures.AtomPolicy]] = {"pooled": mixtures.Pooled, "per_position": mixtures.PerSite}
 ALPHAS = ("fixed", "symmetric", "per_topic")
 
 
@@ -65,26 +62,33 @@ class RPLDA(TransformerMixin, RPMEstimator):
     usual: ClassVar[Mapping[str, Any]] = {"training.max_gradient_norm": 1.0}
     refused: ClassVar[Mapping[str, str]] = {**OF_STATES, "recognition.tied": "one network is shared by all parts"}
 
-    n_topics: int = argument(Integer(2), "K", default=10, kw_only=False)
+    n_topics: int = argument(checks.Integer(2), "K", default=10, kw_only=False)
     alpha: Any = argument(
-        Number(above=0.0) | Array(1), "of the Dirichlet prior over the mixture of an observation, or K of them",
+        checks.Number(above=0.0) | checks.Array(1),
+        "of the Dirichlet prior over the mixture of an observation, or K of them",
         default=0.1,
-    )  # fmt: skip
-    learn_alpha: str = argument(Word(*ALPHAS), "whether one number is learned, or one for every topic", default="fixed")
+    )
+    learn_alpha: str = argument(
+        checks.Word(*ALPHAS), "whether one number is learned, or one for every topic", default="fixed"
+    )
     patch_size: int | None = argument(
-        Nothing() | Integer(1), "side of the square patches that images are cut into; None for parts given as such",
+        checks.Nothing() | checks.Integer(1),
+        "side of the square patches that images are cut into; None for parts given as such",
         default=None,
-    )  # fmt: skip
+    )
     stride: int | None = argument(
-        Nothing() | Integer(1), "from one patch to the next; None is the patch size", default=None
+        checks.Nothing() | checks.Integer(1), "from one patch to the next; None is the patch size", default=None
     )
     padding: str = argument(
-        Word(*PADDINGS), "what becomes of pixels that fill no patch: dropped, or the image reflected", default="drop"
+        checks.Word(*PADDINGS),
+        "what becomes of pixels that fill no patch: dropped, or the image reflected",
+        default="drop",
     )
     atoms: Any = argument(
-        Word(*ATOMS) | Instance(AtomPolicy), "of F_j: pooled over positions, or those of the same position",
+        checks.Word(*ATOMS) | checks.Instance(mixtures.AtomPolicy),
+        "of F_j: pooled over positions, or those of the same position",
         default="pooled",
-    )  # fmt: skip
+    )
     max_iter = 800
     learning_rate = 2e-3
 
@@ -127,7 +131,7 @@ class RPLDA(TransformerMixin, RPMEstimator):
         given = None if presence is None else {FACTOR: presence}
         return read({FACTOR: X}, series=True, presence=given, **options)
 
-    def _regularisation(self, observations: Observations) -> choices.Regularisation:
+    def _regularisation(self, observations: Observations) -> Regularisation:
         """Patches are many but come from few images: dropout, but of no pixels, which make a texture what it is."""
         default = super()._regularisation(observations)
         images = len(observations.specs[FACTOR].event_shape) > 1
@@ -135,23 +139,23 @@ class RPLDA(TransformerMixin, RPMEstimator):
         return replace(default, dropout=max(default.dropout, DROPOUT), input_dropout=pixels)
 
     def _build(self, observations: Observations) -> RPM:
-        atoms = choices.named("atoms", self.atoms, ATOMS, AtomPolicy)
-        return self._discrete(self._prior(), atoms, observations)
+        atoms = parts.named("atoms", self.atoms, ATOMS, mixtures.AtomPolicy)
+        return self._model_of_states(self._prior(), atoms, observations)
 
-    def _prior(self) -> DirichletPrior:
+    def _prior(self) -> priors.DirichletPrior:
         if self.learn_alpha == "fixed":
-            return DirichletPrior.fixed(self.n_topics, self.alpha)
-        return DirichletPrior.learned(self.n_topics, self.alpha, symmetric=self.learn_alpha == "symmetric")
+            return priors.DirichletPrior.fixed(self.n_topics, self.alpha)
+        return priors.DirichletPrior.learned(self.n_topics, self.alpha, symmetric=self.learn_alpha == "symmetric")
 
-    def _starts(self) -> Sequence[Start]:
+    def _starts(self) -> Sequence[learning.Start]:
         # No k-means start: clusters of pixels are shades of grey, a good-looking start that no texture comes out of.
-        random = [RandomStart() for _ in range(self.n_init - 2)]
-        return [AsGiven(), *random, SpectralStart()][: self.n_init]
+        random = [learning.RandomStart() for _ in range(self.n_init - 2)]
+        return [learning.AsGiven(), *random, learning.SpectralStart()][: self.n_init]
 
-    def _move(self) -> Move | None:
-        return SplitMergeSites()
+    def _move(self) -> learning.Move | None:
+        return learning.SplitMergeSites()
 
-    def _interval(self, training: TrainingSettings) -> int:
+    def _interval(self, training: learning.TrainingSettings) -> int:
         return max(1, round(INTERVAL * training.max_iter))
 
     # ---- using ------------------------------------------------------------------------------
@@ -167,8 +171,8 @@ class RPLDA(TransformerMixin, RPMEstimator):
         """New data as the library holds them, checked against what the model was fitted to."""
         return self._read(X, presence, known=self._fitted().specs)
 
-    def _posteriors(self, observations: Observations) -> list[DirichletPosterior]:
-        return [cast(DirichletPosterior, each.posterior) for each in self._fitted().posterior(observations)]
+    def _posteriors(self, observations: Observations) -> list[priors.DirichletPosterior]:
+        return [cast(priors.DirichletPosterior, each.posterior) for each in self._fitted().posterior(observations)]
 
     def transform(self, X: Any, *, presence: Any = None) -> NDArray[Any]:
         """ω̄, the mixture of every observation: (N, K)."""
@@ -218,7 +222,7 @@ class RPLDA(TransformerMixin, RPMEstimator):
     @property
     def alpha_(self) -> NDArray[Any]:
         """α of the prior."""
-        return np.asarray(cast(DirichletPrior, self._fitted().prior).alpha.cpu().numpy())
+        return np.asarray(cast(priors.DirichletPrior, self._fitted().prior).alpha.cpu().numpy())
 
     @property
     def prior_(self) -> NDArray[Any]:
@@ -230,7 +234,7 @@ class RPLDA(TransformerMixin, RPMEstimator):
         return np.asarray([f"topic{k}" for k in range(self.n_topics)], object)
 
 
-def _proportions(posteriors: Sequence[DirichletPosterior]) -> NDArray[Any]:
+def _proportions(posteriors: Sequence[priors.DirichletPosterior]) -> NDArray[Any]:
     """ω̄, (N, K)."""
     return np.asarray(torch.cat([q.proportions for q in posteriors]).cpu().numpy())
 

@@ -13,7 +13,7 @@ from rpmodels import alignment, checks, errors, metrics
 from rpmodels.estimators import Latents, RPMEstimator, default_for
 from rpmodels.evaluation.decoding import KINDS, Decoder
 from rpmodels.evaluation.folds import Given, Index, TrialFolds, divisible, n_trials, subset
-from rpmodels.evaluation.rivals import Rivals, Trials, rivals_of
+from rpmodels.evaluation.rivals import Bins, Rivals, rivals_of
 from rpmodels.learning.parallel import parallel_map
 from rpmodels.observations import Observations, fit_scaling
 
@@ -92,7 +92,7 @@ def _one_fold(
     observations = model.read(given.X, **given.new)
     bins = scaled_bins(observations, fold[0])
     widths = [int(np.prod(spec.event_shape)) for spec in observations.specs.values() if not spec.is_label]
-    size = int(getattr(model, model.description.size))
+    size = ours.values[0].shape[-1]  # of a circle two
     found = {type(model).__name__: ours}
     for method in rivals.methods(widths, observations.n_sites):
         found[method.name] = method.latents([bins[n] for n in fold[0]], bins, size, seed)
@@ -139,13 +139,13 @@ def _agreement(found: Latents, ours: Latents, rivals: Rivals, size: int, held_ou
     return alignment.explained(subset(ours.values, held_out), subset(found.values, held_out))
 
 
-def _decoded(latents: Trials, y: list[Any], fold: tuple[Index, Index]) -> dict[str, float]:
+def _decoded(latents: Bins, y: list[Any], fold: tuple[Index, Index]) -> dict[str, float]:
     training, held_out = fold
     fitted = (Decoder(kind).fit(subset(latents, training), subset(y, training)) for kind in KINDS)
     return {decoder.kind: decoder.score(subset(latents, held_out), subset(y, held_out)) for decoder in fitted}
 
 
-def scaled_bins(observations: Observations, training: Index) -> Trials:
+def scaled_bins(observations: Observations, training: Index) -> Bins:
     """Every trial as (T_n, channels of all factors), scaled as the RPM scales them; zero where absent."""
     parts = []
     for name, spec in observations.specs.items():

@@ -16,7 +16,7 @@ from rpmodels import errors
 from rpmodels.baselines import GPFA
 from rpmodels.estimators import Circle, Coordinates, LatentKind, Latents, Proportions, States
 
-Trials = list[NDArray[np.float64]]
+Bins = list[NDArray[np.float64]]
 SMOOTHING = 5.0
 """Bins (sd) of what is smoothed first."""
 WORDS = 10
@@ -29,7 +29,7 @@ class Method(ABC):
     name: str
 
     @abstractmethod
-    def latents(self, training: Trials, all_trials: Trials, size: int, seed: int) -> Latents:
+    def latents(self, training: Bins, all_trials: Bins, size: int, seed: int) -> Latents:
         """Fitted to some trials, applied to all: lists, with states where there are some."""
 
 
@@ -41,7 +41,7 @@ class ByBins(Method):
         self._kind = kind
         self._smoothing = smoothing
 
-    def latents(self, training: Trials, all_trials: Trials, size: int, seed: int) -> Latents:
+    def latents(self, training: Bins, all_trials: Bins, size: int, seed: int) -> Latents:
         """Bin by bin."""
         rows = np.concatenate(_smoothed(training, self._smoothing))
         model = self._kind(size, random_state=seed).fit(rows)
@@ -53,7 +53,7 @@ class LinearGPFA(Method):
 
     name = "GPFA"
 
-    def latents(self, training: Trials, all_trials: Trials, size: int, seed: int) -> Latents:
+    def latents(self, training: Bins, all_trials: Bins, size: int, seed: int) -> Latents:
         """Smoothed by its own Gaussian processes."""
         return Latents(list(GPFA(size, random_state=seed).fit(training).transform(all_trials)))
 
@@ -66,7 +66,7 @@ class Canonical(Method):
     def __init__(self, first: int) -> None:
         self._first = first
 
-    def latents(self, training: Trials, all_trials: Trials, size: int, seed: int) -> Latents:
+    def latents(self, training: Bins, all_trials: Bins, size: int, seed: int) -> Latents:
         """Bin by bin."""
         rows = np.concatenate(training)
         most = min(size, self._first, rows.shape[1] - self._first)
@@ -81,7 +81,7 @@ class Clusters(Method):
         self.name = name
         self._smoothing = smoothing
 
-    def latents(self, training: Trials, all_trials: Trials, size: int, seed: int) -> Latents:
+    def latents(self, training: Bins, all_trials: Bins, size: int, seed: int) -> Latents:
         """A state for every bin, as probabilities of 0 and 1 too."""
         seen, every = (_smoothed(each, self._smoothing) for each in (training, all_trials))
         states = _clustered(seen, every, size, seed)
@@ -93,7 +93,7 @@ class Shares(Method):
 
     name = "k-means"
 
-    def latents(self, training: Trials, all_trials: Trials, size: int, seed: int) -> Latents:
+    def latents(self, training: Bins, all_trials: Bins, size: int, seed: int) -> Latents:
         """One row of shares for every observation, a state for every part."""
         states = _clustered(training, all_trials, size, seed)
         return Latents([np.eye(size)[each].mean(0, keepdims=True) for each in states], states=states)
@@ -104,7 +104,7 @@ class WordsAndTopics(Method):
 
     name = "k-means, LDA"
 
-    def latents(self, training: Trials, all_trials: Trials, size: int, seed: int) -> Latents:
+    def latents(self, training: Bins, all_trials: Bins, size: int, seed: int) -> Latents:
         """One row of topics for every observation, and the most probable topic of every part."""
         words = min(WORDS * size, sum(map(len, training)))
         seen, every = (_clustered(training, each, words, seed) for each in (training, all_trials))
@@ -153,11 +153,11 @@ def rivals_of(latent: LatentKind) -> Rivals:
     return RIVALS[type(latent)]
 
 
-def _smoothed(trials: Trials, width: float) -> Trials:
+def _smoothed(trials: Bins, width: float) -> Bins:
     return [np.asarray(gaussian_filter1d(x, width, axis=0)) for x in trials] if width else trials
 
 
-def _clustered(training: Trials, trials: Trials, size: int, seed: int) -> list[NDArray[Any]]:
+def _clustered(training: Bins, trials: Bins, size: int, seed: int) -> list[NDArray[Any]]:
     """The cluster of every row of every trial."""
     model = KMeans(size, n_init=10, random_state=seed).fit(np.concatenate(training))
     places = np.cumsum([len(each) for each in trials])[:-1]

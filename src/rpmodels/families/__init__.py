@@ -6,6 +6,7 @@ from rpmodels.families.family import (
     FiniteSupport,
     Gaussian,
     HasDomain,
+    HasGrid,
     HasStatisticCovariance,
     HasTargets,
     InPlacePairs,
@@ -14,6 +15,7 @@ from rpmodels.families.family import (
 )
 from rpmodels.families.full_gaussian import FullGaussian
 from rpmodels.families.gaussian import DiagonalGaussian
+from rpmodels.families.von_mises import VonMises
 
 __all__ = [
     "Categorical",
@@ -23,9 +25,11 @@ __all__ = [
     "FullGaussian",
     "Gaussian",
     "HasDomain",
+    "HasGrid",
     "HasStatisticCovariance",
     "HasTargets",
     "InPlacePairs",
     "Reparametrised",
     "Samplable",
+    "VonMises",
 ]

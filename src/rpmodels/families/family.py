@@ -159,6 +159,14 @@ class HasDomain(Family):
         """The inverse of `to_valid`."""
 
 
+class HasGrid(Family):
+    """z lies in a bounded space that equally spaced points cover: integrals are sums, wherever the mass is."""
+
+    @abstractmethod
+    def grid(self, points: int) -> tuple[Shaped[Tensor, "Q *z"], float]:
+        """So many values of z in double precision, and what each of them stands for in ∫ dz."""
+
+
 class HasTargets(Family):
     """Several latents, of which a factor may speak of some."""
 

@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 
 from rpmodels.carriers import LocalTable
-from rpmodels.fitted import LABELS, FittedRPM
+from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
 from rpmodels.mixtures import AtomMixture
 from rpmodels.observations import Observations
@@ -42,7 +42,7 @@ def closing_score(
         error = float(np.sqrt(left * (weights**2 @ (values - mean) ** 2)))
     # Observations of no weight are no atoms: what they would score says nothing about the fit.
     median = float(np.median(values[some.weights > 0]))
-    label = LABELS[fitted.pattern.expected_log_mixture.kind]
+    label = fitted.pattern.expected_log_mixture.kind.label
     return Score(mean, fitted.ceiling(observations), median, label, error)
 
 

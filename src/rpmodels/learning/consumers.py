@@ -5,7 +5,8 @@ import math
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,16 @@ class HistoryTable(dict[str, NDArray[Any]]):
         except ImportError as failure:
             raise errors.needs_package("to_pandas", "pandas", "pip install pandas") from failure
         return pandas.DataFrame(dict(self)).set_index("step")
+
+
+@dataclass(frozen=True)
+class Record:
+    """How a model was trained."""
+
+    history: HistoryTable
+    steps: int
+    stop_reason: str
+    validation_curve: list[dict[str, float]]
 
 
 class History:
@@ -135,3 +146,14 @@ class Progress:
     def close(self) -> None:
         """Remove the line."""
         self._bar.close()
+
+
+@runtime_checkable
+class Saver(Protocol):
+    """A consumer that keeps a run somewhere."""
+
+    def __call__(self, state: State) -> None:
+        """After a step."""
+
+    def now(self) -> None:
+        """At once."""

@@ -4,7 +4,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, runtime_checkable
+from typing import Any, Generic
 
 import torch
 from torch.optim import Optimizer
@@ -13,10 +13,10 @@ from torch.optim.lr_scheduler import LRScheduler
 from rpmodels import errors
 from rpmodels.carriers import Batch
 from rpmodels.communicator import ALONE, Communicator
+from rpmodels.learning import consumers
 from rpmodels.learning.alternation import Alternation
 from rpmodels.learning.batch_reader import BatchReader
 from rpmodels.learning.batches import Divided, Minibatches
-from rpmodels.learning.consumers import History, HistoryTable, Plateau
 from rpmodels.learning.distributed import communicator
 from rpmodels.learning.held_out import HeldOut
 from rpmodels.learning.loop import Consumer, Objective, State, steps
@@ -30,29 +30,8 @@ from rpmodels.seeding import seeded
 logger = logging.getLogger("rpmodels")
 
 
-@runtime_checkable
-class Saver(Protocol):
-    """A consumer that keeps a run somewhere."""
-
-    def __call__(self, state: State) -> None:
-        """After a step."""
-
-    def now(self) -> None:
-        """At once."""
-
-
 MakeObjective = Callable[[Any, Observations], Objective[Any]]
 """From a prepared model and the training observations to what is maximised."""
-
-
-@dataclass(frozen=True)
-class Record:
-    """How a model was trained."""
-
-    history: HistoryTable
-    steps: int
-    stop_reason: str
-    validation_curve: list[dict[str, float]]
 
 
 @dataclass
@@ -64,7 +43,7 @@ class Run(Generic[Model]):
     batches: Minibatches
     optimiser: Optimizer
     scheduler: LRScheduler | None
-    history: History = field(default_factory=History)
+    history: consumers.History = field(default_factory=consumers.History)
     step: int = 0
     stop_reason: str | None = None
     validation_curve: list[dict[str, float]] = field(default_factory=list)
@@ -75,7 +54,7 @@ class Run(Generic[Model]):
     """What `finish` made."""
     restorable: bool = True
     """Whether a copy of this moment is one that a rescue would go back to."""
-    _stopping: HeldOut | Plateau | None = None
+    _stopping: HeldOut | consumers.Plateau | None = None
     _stopping_state: Mapping[str, Any] | None = None
 
     @staticmethod
@@ -131,7 +110,7 @@ class Run(Generic[Model]):
                 turns.end()
             self.rescues, self.restorable = 0, True
 
-    def finish(self, data: Divided, consumers: Sequence[Consumer] = (), saving: Sequence[Saver] = ()) -> None:
+    def finish(self, data: Divided, consumers: Sequence[Consumer] = (), saving: Sequence[consumers.Saver] = ()) -> None:
         """Train to the end with the usual stopping, then make what the training was for from all the data.
 
         An interrupt from the keyboard ends the training, not the run: what was learnt so far is kept.
@@ -160,12 +139,12 @@ class Run(Generic[Model]):
             self.fitted = self.objective.fitted(data.everything)
         self.objective.eval()
 
-    def _make_stopping(self, data: Divided) -> HeldOut | Plateau | None:
-        stopping: HeldOut | Plateau | None = None
+    def _make_stopping(self, data: Divided) -> HeldOut | consumers.Plateau | None:
+        stopping: HeldOut | consumers.Plateau | None = None
         if data.validation is not None:
             stopping = HeldOut(self.objective.alone(), data.training, data.validation, self.training.patience)
         elif self.training.tol is not None:
-            stopping = Plateau(self.training.tol, self.training.patience)
+            stopping = consumers.Plateau(self.training.tol, self.training.patience)
         if stopping is not None and self._stopping_state is not None:
             stopping.restore(self._stopping_state)
         return stopping
@@ -202,9 +181,9 @@ class Run(Generic[Model]):
         self._stopping_state = state["stopping"]
 
     @property
-    def record(self) -> Record:
+    def record(self) -> consumers.Record:
         """What became of it."""
-        return Record(self.history.table(), self.step, self.stop_reason or "", self.validation_curve)
+        return consumers.Record(self.history.table(), self.step, self.stop_reason or "", self.validation_curve)
 
     def recent(self) -> float:
         """Mean free energy over the last epoch: what starts are judged by."""

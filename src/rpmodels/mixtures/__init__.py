@@ -11,6 +11,7 @@ from rpmodels.mixtures.extra_atoms import (
     RememberedAtoms,
     joined_atoms,
 )
+from rpmodels.mixtures.fixed_grid import FixedGrid
 from rpmodels.mixtures.gathering import of_all_processes
 from rpmodels.mixtures.interior_bound import FreeInteriorBound, InteriorBound, OptimalInteriorBound
 from rpmodels.mixtures.marginals import Empirical, GaussianMarginal, KernelDensity, Marginal, as_it_is
@@ -27,6 +28,7 @@ __all__ = [
     "Exact",
     "ExpectedLogMixture",
     "ExtraAtoms",
+    "FixedGrid",
     "FreeInteriorBound",
     "FreshAtoms",
     "GaussHermite",

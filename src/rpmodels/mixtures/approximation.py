@@ -25,6 +25,11 @@ class Kind(enum.Enum):
     UPPER_BOUND = "upper bound"
     ESTIMATE = "estimate"
 
+    @property
+    def label(self) -> str:
+        """What that makes of the score."""
+        return {"exact": "", "upper bound": "a lower bound of the", "estimate": "an estimate of the"}[self.value]
+
 
 class ExpectedLogMixture(ABC, Generic[M]):
     """⟨log F_j/r⟩_q, r the member at the reference (the ratio, so that constants stay small)."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rpmodels import checks, errors
 
-Times = NDArray[np.float64]
+Clock = NDArray[np.float64]
 Read = tuple[Any, Any]
 """Values, and their times in the same form; None where there are none, or where nobody asks."""
 
@@ -40,7 +40,7 @@ def to_trials(X: Any, times: Any = None, *, series: bool = True, timed: bool = T
     return values, own if times is None else times
 
 
-def binned(spikes: Any, bin_width: Any, epochs: Any = None) -> tuple[list[NDArray[np.int64]], list[Times]]:
+def binned(spikes: Any, bin_width: Any, epochs: Any = None) -> tuple[list[NDArray[np.int64]], list[Clock]]:
     """Spikes counted in bins: trials (T_n, units), and the middles of the bins in seconds since their trial began.
 
     Args:
@@ -189,7 +189,7 @@ def _frame(frame: Any, series: bool, timed: bool) -> Read:
     return [values[each] for each in rows], None if times is None else [times[each] for each in rows]
 
 
-def _numbers(index: Any) -> Times:
+def _numbers(index: Any) -> Clock:
     if index.dtype.kind not in "iuf":
         expected = "times as numbers (such as index.total_seconds(); or give `times=`)"
         raise errors.bad_value("index of a DataFrame", expected, index.dtype)
@@ -217,11 +217,11 @@ def _segment(x: Any, series: bool, timed: bool) -> Read:
     return _signal(x.analogsignals[0], series, timed)
 
 
-def _seconds(quantity: Any) -> Times:
+def _seconds(quantity: Any) -> Clock:
     return np.asarray(quantity.rescale("s").magnitude, np.float64)
 
 
-def _units(listed: list[Any]) -> tuple[list[Times], Any]:
+def _units(listed: list[Any]) -> tuple[list[Clock], Any]:
     """The spike times of every unit, and the epochs in which they were recorded."""
     kinds = {_kind(each) or type(each).__name__ for each in listed}
     if kinds == {"neo.SpikeTrain"}:
@@ -247,7 +247,7 @@ def _bounds(epochs: Any) -> list[tuple[float, float]]:
     return [(float(start), float(end)) for start, end in array]
 
 
-def _counts(units: Sequence[Times], start: float, end: float, width: float) -> NDArray[np.int64]:
+def _counts(units: Sequence[Clock], start: float, end: float, width: float) -> NDArray[np.int64]:
     bins = int(np.floor((end - start) / width + 1e-6))
     if bins < 1:
         raise errors.bad_value(

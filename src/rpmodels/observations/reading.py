@@ -12,7 +12,7 @@ from rpmodels import errors
 from rpmodels.observations.driving import padded_inputs
 from rpmodels.observations.observations import FactorSpec, Observations
 from rpmodels.observations.stored import Stored, stored
-from rpmodels.observations.trials import Trials, common_lengths, on_one_clock, padded_times
+from rpmodels.observations.trials import PaddedTrials, common_lengths, on_one_clock, padded_times
 
 
 def read(
@@ -154,25 +154,25 @@ def _from_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
     raise errors.bad_dtype(name, f"object ({', '.join(sorted(kind.__name__ for kind in kinds))})")
 
 
-def _trials(name: str, value: Any, series: bool) -> Trials:
+def _trials(name: str, value: Any, series: bool) -> PaddedTrials:
     """One factor's trials; what has no time has one site."""
     on_disk = stored(name, value, series)
     if on_disk is not None and on_disk.ndim >= 2:
-        return Trials(on_disk, np.full(len(on_disk), on_disk.shape[1], np.int64))
+        return PaddedTrials(on_disk, np.full(len(on_disk), on_disk.shape[1], np.int64))
     if isinstance(value, Dataset):  # of labels, which are few numbers
         value = np.array([np.asarray(value[n]).item() for n in range(len(value))])  # type: ignore[arg-type]
     if not series:
         array = _array(name, value)
         if array.ndim == 0:
             raise errors.bad_value(f"factor '{name}'", "an array with observations along its first axis", "a scalar")
-        return Trials(array[:, None], np.ones(len(array), np.int64))
+        return PaddedTrials(array[:, None], np.ones(len(array), np.int64))
     if isinstance(value, Sequence) and not isinstance(value, str):
         parts = [None if trial is None else _array(f"{name}[{n}]", trial) for n, trial in enumerate(value)]
-        return Trials.gathered(name, parts)
+        return PaddedTrials.gathered(name, parts)
     array = _array(name, value)
     if array.ndim < 2:
         raise errors.bad_value(f"factor '{name}'", "(N, T, *event), or a list of trials", f"shape {array.shape}")
-    return Trials(array, np.full(len(array), array.shape[1], np.int64))
+    return PaddedTrials(array, np.full(len(array), array.shape[1], np.int64))
 
 
 def _presence(name: str, asked: Any, exists: NDArray[np.bool_]) -> NDArray[np.bool_]:

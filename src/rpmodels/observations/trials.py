@@ -14,7 +14,7 @@ Presence = dict[str, NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
-class Trials:
+class PaddedTrials:
     """One factor: (N, T, *event), padded with zeros, and the length of every trial; −1 where it was not recorded."""
 
     array: Any
@@ -22,7 +22,7 @@ class Trials:
     lengths: Lengths
 
     @staticmethod
-    def gathered(name: str, parts: Sequence[NDArray[Any] | None]) -> "Trials":
+    def gathered(name: str, parts: Sequence[NDArray[Any] | None]) -> "PaddedTrials":
         """From a list of (T_n, *event); None stands for a trial without this factor."""
         have = [part for part in parts if part is not None]
         shapes = {part.shape[1:] for part in have}
@@ -33,7 +33,7 @@ class Trials:
         for row, part in zip(padded, parts, strict=True):
             if part is not None:
                 row[: len(part)] = part
-        return Trials(padded, lengths)
+        return PaddedTrials(padded, lengths)
 
     @property
     def recorded(self) -> NDArray[np.bool_]:
@@ -46,7 +46,7 @@ class Trials:
         return np.pad(self.array, [(0, 0), (0, missing)] + [(0, 0)] * (self.array.ndim - 2)) if missing else self.array
 
 
-def common_lengths(factors: Mapping[str, Trials]) -> Lengths:
+def common_lengths(factors: Mapping[str, PaddedTrials]) -> Lengths:
     """The length of every trial, which all factors that have it must agree on."""
     _check_counts(factors)
     lengths = np.stack([each.lengths for each in factors.values()])
@@ -63,7 +63,7 @@ def common_lengths(factors: Mapping[str, Trials]) -> Lengths:
     return np.asarray(common)
 
 
-def _check_counts(factors: Mapping[str, Trials]) -> None:
+def _check_counts(factors: Mapping[str, PaddedTrials]) -> None:
     counts = {name: len(each.lengths) for name, each in factors.items()}
     if len(set(counts.values())) != 1:
         raise errors.different_counts(counts)
@@ -98,13 +98,15 @@ def padded_times(times: Any, lengths: Lengths, what: str = "times") -> NDArray[n
 class OneClock:
     """Factors that had times of their own, at the times of all of them: absent where they were not sampled."""
 
-    factors: dict[str, Trials]
+    factors: dict[str, PaddedTrials]
     times: NDArray[np.float64]
     sampled: Presence
     """(N, T) per factor."""
 
 
-def on_one_clock(factors: Mapping[str, Trials], times: Mapping[str, Any], presence: Mapping[str, Any]) -> OneClock:
+def on_one_clock(
+    factors: Mapping[str, PaddedTrials], times: Mapping[str, Any], presence: Mapping[str, Any]
+) -> OneClock:
     """Every trial gets the union of its factors' times as sites; `presence` (N, T_j) moves along."""
     _check_counts(factors)
     for name in factors:
@@ -121,7 +123,7 @@ def on_one_clock(factors: Mapping[str, Trials], times: Mapping[str, Any], presen
     padded = np.zeros((count, longest))
     for row, union in zip(padded, unions, strict=True):
         row[: len(union)] = union
-    moved: dict[str, Trials] = {}
+    moved: dict[str, PaddedTrials] = {}
     sampled: Presence = {}
     for name, each in factors.items():
         values = np.zeros((count, longest, *each.array.shape[2:]), each.array.dtype)
@@ -131,7 +133,7 @@ def on_one_clock(factors: Mapping[str, Trials], times: Mapping[str, Any], presen
             length = max(0, int(each.lengths[n]))
             places = np.searchsorted(union, clocks[name][n, :length])
             values[n, places], have[n, places] = each.array[n, :length], asked[n, :length]
-        moved[name], sampled[name] = Trials(values, lengths), have
+        moved[name], sampled[name] = PaddedTrials(values, lengths), have
     return OneClock(moved, padded, sampled)
 
 
@@ -142,14 +144,14 @@ def recording_on_one_clock(
     if not isinstance(data, Mapping):
         raise errors.bad_value("data with times per factor", "a dict of factors", type(data).__name__)
     arrays = {str(name): np.asarray(value)[None] for name, value in data.items()}
-    single = {name: Trials(each, np.array([each.shape[1]])) for name, each in arrays.items()}
+    single = {name: PaddedTrials(each, np.array([each.shape[1]])) for name, each in arrays.items()}
     asked = {str(name): np.asarray(each)[None] for name, each in presence.items()}
     clock = on_one_clock(single, {str(name): np.asarray(each)[None] for name, each in times.items()}, asked)
     values = {name: each.array[0] for name, each in clock.factors.items()}
     return values, clock.times[0], {name: each[0] for name, each in clock.sampled.items()}
 
 
-def _per_time(name: str, asked: Any, trials: Trials) -> NDArray[np.bool_]:
+def _per_time(name: str, asked: Any, trials: PaddedTrials) -> NDArray[np.bool_]:
     if asked is None:
         return np.ones((1, 1), bool)
     array = np.asarray(asked)

@@ -35,8 +35,8 @@ def mixture_against_prior(
     if discrete:
         _states(axes, fitted.mixture_of_states(model, name, site), fitted.prior_states(model), name)
     else:
-        mixture = fitted.mixture_of_normals(model, name, latent, site)
-        prior = fitted.prior_normals(model, latent, site)
+        mixture = fitted.mixture_density(model, name, latent, site)
+        prior = fitted.prior_density(model, latent, site)
         grid = fitted.grid_over(mixture, prior)
         axes.plot(grid, mixture.density(grid), lw=1.8, color="C0", label=f"mixture of factor {name}")
         axes.plot(grid, prior.density(grid), lw=1.4, color="C1", ls="--", label="prior")

@@ -70,13 +70,17 @@ def _states(axes: Axes, model: Any, seen: fitted.Seen, site: int) -> None:
 
 
 def _densities(axes: Axes, model: Any, seen: fitted.Seen, latent: int) -> None:
-    prior = fitted.prior_normals(model, latent, None)
-    factors = {name: fitted.Normals(*each, np.ones(1)) for name, each in _moments(model, seen, latent).items()}
-    posterior = fitted.Normals(*fitted.moments(model.model_.prior.family, seen.posterior, latent), np.ones(1))
+    prior = fitted.prior_density(model, latent, None)
+    families = {name: each.family for name, each in model.model_.pattern.recognisers()}
+    factors = {
+        name: fitted.marginal(families[name], eta, np.ones(1), fitted.position(model, name, latent))
+        for name, eta in _speaking(model, seen, latent).items()
+    }
+    posterior = fitted.marginal(model.model_.prior.family, seen.posterior, np.ones(1), latent)
     grid = fitted.grid_over(prior, posterior, *factors.values())
     axes.fill_between(grid, prior.density(grid), color="0.88", lw=0, label="prior")
-    for number, (name, normal) in enumerate(factors.items()):
-        axes.plot(grid, normal.density(grid), label=f"factor {name}", **line(number))
+    for number, (name, each) in enumerate(factors.items()):
+        axes.plot(grid, each.density(grid), label=f"factor {name}", **line(number))
     axes.plot(grid, posterior.density(grid), **TOGETHER)
     axes.set(xlabel=f"latent {latent}", ylabel="density", ylim=(0, None))
 
@@ -99,9 +103,13 @@ Moments = dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
 def _moments(model: Any, seen: fitted.Seen, latent: int) -> Moments:
     """Mean and sd of a latent, from every factor that speaks of it."""
     families = {name: each.family for name, each in model.model_.pattern.recognisers()}
-    targets = {name: model.model_.pattern.targets.get(name, (latent,)) for name in seen.factors}
     return {
         name: fitted.moments(families[name], eta, fitted.position(model, name, latent))
-        for name, eta in seen.factors.items()
-        if latent in targets[name]
+        for name, eta in _speaking(model, seen, latent).items()
     }
+
+
+def _speaking(model: Any, seen: fitted.Seen, latent: int) -> dict[str, Any]:
+    """What is said by every factor that speaks of a latent."""
+    targets = {name: model.model_.pattern.targets.get(name, (latent,)) for name in seen.factors}
+    return {name: eta for name, eta in seen.factors.items() if latent in targets[name]}

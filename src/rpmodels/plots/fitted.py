@@ -15,6 +15,8 @@ BLOCK = 10_000
 """Atoms whose densities are summed at once."""
 FINEST = 5_000
 """Points of a grid, at most."""
+POINTS = 720
+"""Of a grid over a bounded space: two for every degree of a circle."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,29 @@ class Normals:
         return total
 
 
-def grid_over(*mixtures: Normals) -> NDArray[np.float64]:
+@dataclass(frozen=True)
+class Bounded:
+    """A mixture of members (m, D) of a family whose latent lies in a bounded space: a circle."""
+
+    family: Any
+    eta: Any
+    weight: NDArray[np.float64]
+
+    def density(self, grid: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Σ_m w_m p(grid; η_m)."""
+        statistic = self.family.statistic(self.eta.new_tensor(grid))
+        total = np.zeros(len(grid))
+        for start in range(0, len(self.eta), BLOCK):
+            members = self.eta[start : start + BLOCK, None]
+            densities = _numpy(self.family.log_density(members, statistic).exp())
+            total += self.weight[start : start + BLOCK] @ densities
+        return total
+
+
+def grid_over(*mixtures: Any) -> NDArray[np.float64]:
     """Points that leave out next to nothing of any mixture, and nothing between them of the narrowest normal."""
+    if isinstance(mixtures[0], Bounded):
+        return _numpy(mixtures[0].family.grid(POINTS)[0])
     low = min(float((each.mean - 5 * each.sd).min()) for each in mixtures)
     high = max(float((each.mean + 5 * each.sd).max()) for each in mixtures)
     narrowest = min(float(each.sd.min()) for each in mixtures)
@@ -43,9 +66,9 @@ def grid_over(*mixtures: Normals) -> NDArray[np.float64]:
 
 
 def is_discrete(model: Any, what: str) -> bool:
-    """Whether latents have states, not coordinates; `what` is drawn of no others."""
+    """Whether latents have states, not coordinates or angles; `what` is drawn of no others."""
     latent = model.description.latent
-    if not latent.finite and not latent.linear:
+    if not latent.finite and not latent.linear and not _is_bounded(model.model_.prior.family):
         raise errors.not_drawn(what, type(latent).__name__)
     return bool(latent.finite)
 
@@ -53,11 +76,11 @@ def is_discrete(model: Any, what: str) -> bool:
 # ---- F_j and the prior -------------------------------------------------------------------------
 
 
-def mixture_of_normals(model: Any, factor: str, latent: int, site: int | None) -> Normals:
+def mixture_density(model: Any, factor: str, latent: int, site: int | None) -> Normals | Bounded:
     """F_j marginalised to one latent, at one site or averaged over all."""
     eta, weight = _atoms(model, factor, site)
     family = model.model_.atoms(factor).family
-    return _normals(family, eta, weight, position(model, factor, latent))
+    return marginal(family, eta, weight, position(model, factor, latent))
 
 
 def mixture_of_states(model: Any, factor: str, site: int | None) -> NDArray[np.float64]:
@@ -66,12 +89,12 @@ def mixture_of_states(model: Any, factor: str, site: int | None) -> NDArray[np.f
     return np.asarray(weight @ _numpy(model.model_.prior.family.mean(eta)))
 
 
-def prior_normals(model: Any, latent: int, site: int | None) -> Normals:
+def prior_density(model: Any, latent: int, site: int | None) -> Normals | Bounded:
     """The prior's marginal of one latent, at one site or averaged over those of the longest training trial."""
     fitted = model.model_
     eta = fitted.prior.reference(_sites(model), False)
     eta = eta if site is None or len(eta) == 1 else eta[site : site + 1]
-    return _normals(fitted.prior.family, eta, np.full(len(eta), 1 / len(eta)), latent)
+    return marginal(fitted.prior.family, eta, np.full(len(eta), 1 / len(eta)), latent)
 
 
 def prior_states(model: Any) -> NDArray[np.float64]:
@@ -85,7 +108,7 @@ def prior_states(model: Any) -> NDArray[np.float64]:
 
 def position(model: Any, factor: str, latent: int) -> int:
     """Where a latent stands among those that a factor speaks of."""
-    targets = model.model_.pattern.targets.get(factor, tuple(range(model.model_.prior.family.latents)))
+    targets = model.model_.pattern.targets.get(factor, tuple(range(getattr(model.model_.prior.family, "latents", 1))))
     if latent not in targets:
         raise errors.bad_value("latent", f"one of those that factor '{factor}' speaks of, {tuple(targets)}", latent)
     return int(targets.index(latent))
@@ -163,9 +186,17 @@ def moments(family: Any, eta: Any, latent: int) -> tuple[NDArray[np.float64], ND
     return mean, np.sqrt(covariance[..., latent, latent])
 
 
-def _normals(family: Any, eta: Any, weight: NDArray[np.float64], latent: int) -> Normals:
+def marginal(family: Any, eta: Any, weight: NDArray[np.float64], latent: int) -> Normals | Bounded:
+    """A mixture of these members, of one latent."""
+    if _is_bounded(family):
+        return Bounded(family, eta, weight)
     mean, sd = moments(family, eta, latent)
     return Normals(mean, sd, weight)
+
+
+def _is_bounded(family: Any) -> bool:
+    """Whether a grid covers all that a latent can be (`HasGrid`)."""
+    return hasattr(family, "grid")
 
 
 def _numpy(tensor: Any) -> NDArray[np.float64]:

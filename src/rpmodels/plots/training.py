@@ -65,7 +65,7 @@ def _table(source: Any) -> Mapping[str, Any]:
 
 
 def restarts(attempts: Any, ax: Axes | None = None) -> Axes:
-    """Free energy of every start at every rung where starts were compared; the last one standing is bold.
+    """Free energy of every start whenever starts were compared; the last one standing is bold.
 
     Args:
         attempts: a fitted estimator, or its `restarts_`
@@ -74,7 +74,7 @@ def restarts(attempts: Any, ax: Axes | None = None) -> Axes:
     """
     axes = given_or_new(ax, 6, 3.2)
     every = list(getattr(attempts, "restarts_", attempts))
-    firsts = _first_rungs(every)
+    firsts = _first_comparisons(every)
     judged = [n for n, each in enumerate(every) if np.isfinite(each.free_energies).any()]
     if not judged:
         axes.text(0.5, 0.5, "one start only: nothing to compare", transform=axes.transAxes, ha="center", va="center")
@@ -84,21 +84,21 @@ def restarts(attempts: Any, ax: Axes | None = None) -> Axes:
     )
     for number in judged:
         values = np.asarray(every[number].free_energies, float)
-        rungs = firsts[number] + np.arange(len(values))
+        places = firsts[number] + np.arange(len(values))
         look: dict[str, Any] = line(number) | {"marker": MARKERS[number % len(MARKERS)], "ms": 5}
         # A start that diverged has −∞, which is no place to draw.
         shown = np.where(np.isfinite(values), values, np.nan)
         width = 2.2 if number == winner else 1.0
-        axes.plot(rungs, shown, lw=width, label=f"{number + 1}: {every[number].kind}", **look)
-    axes.set(xlabel="rung (starts are compared, the worse half dropped)", ylabel="free energy (nats per observation)")
+        axes.plot(places, shown, lw=width, label=f"{number + 1}: {every[number].kind}", **look)
+    axes.set(xlabel="comparison (the worse half of the starts is dropped)", ylabel="free energy (nats per observation)")
     if judged:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         legend_beside(axes)
     return axes
 
 
-def _first_rungs(attempts: Sequence[Any]) -> list[int]:
-    """The rung at which every start was first judged: one that a move made begins where its origin was met last."""
+def _first_comparisons(attempts: Sequence[Any]) -> list[int]:
+    """When every start was first judged: one that a move made begins where its origin was met last."""
     firsts = [1] * len(attempts)
     origin: int | None = None
     for number, each in enumerate(attempts):

@@ -1,6 +1,7 @@
 """Priors over the latents. Add a file to add a prior."""
 
 from rpmodels.priors.categorical import CategoricalPrior
+from rpmodels.priors.circular import CircularPrior
 from rpmodels.priors.dirichlet import DirichletPosterior, DirichletPrior, FixedConcentration, LearnedConcentration
 from rpmodels.priors.gaussian import GaussianPrior
 from rpmodels.priors.gaussian_process import GaussianProcessPrior
@@ -14,6 +15,7 @@ from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimpl
 
 __all__ = [
     "CategoricalPrior",
+    "CircularPrior",
     "DirichletPosterior",
     "DirichletPrior",
     "DirichletSimplex",

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from rpmodels import errors, linalg
-from rpmodels.carriers import Sites, Times
+from rpmodels.carriers import Sites, TimeStamps
 from rpmodels.families import Family, Gaussian
 from rpmodels.priors.conditioning import conditioned
 from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState, Projection, Seen, by_groups
@@ -62,7 +62,7 @@ class GaussianProcessPrior(HasInducing, HasLogDensity[Gaussian]):
                 raise errors.wrong_batch_shape(what, family.latents, shape)
         self.kernel = kernel
         self.mean_function = mean
-        self.clock = Times(torch.tensor([time_origin, time_scale], dtype=torch.float64))
+        self.clock = TimeStamps(torch.tensor([time_origin, time_scale], dtype=torch.float64))
         places = (inducing.detach().double() - time_origin) / time_scale
         if learn_inducing:
             self.tau = nn.Parameter(places)

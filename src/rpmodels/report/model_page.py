@@ -70,7 +70,7 @@ def _latents(model: RPMEstimator, X: Any, options: Mapping[str, Any]) -> list[st
         if found.times is not None:
             alt = "Posterior means of the first trial over time, with bands of two standard deviations"
             parts.append(_drawn(lambda: plots.trajectories(found), alt))
-        if getattr(model, model.description.size) > 1:
+        if np.shape(found.values[0])[-1] > 1:
             parts.append(_drawn(lambda: plots.latents_2d(found), "The first two latents against each other"))
     return parts
 

@@ -8,7 +8,7 @@ Learning rates, commitment and first temperatures were chosen by training criter
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from jaxtyping import Float, Shaped
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rpmodels import checks, errors
 from rpmodels.carriers import Batch
+from rpmodels.checks import Integer, Nothing, Number, Word
+from rpmodels.estimators.arguments import argument
 from rpmodels.observations import Scaling
 from rpmodels.paper.baselines.decoders import Decoder, log_likelihood
 from rpmodels.paper.baselines.quantisers import GumbelCodes, GumbelLogits, NearestCode, Quantiser, Temperature
@@ -58,16 +59,15 @@ class Autoencoder(BaselineModel):
 class DiscreteAutoencoder(TiedRecogniser, ABC):
     """What the three have in common; their quantiser is their own."""
 
-    model_: Autoencoder
-    target: str
+    target: str = argument(
+        Word(*TARGETS), "which image the code must generate: the same, or the next factor's", default="same"
+    )
 
     @abstractmethod
     def _quantiser(self) -> Quantiser:
         """From the arguments."""
 
     def _target(self) -> Target:
-        if self.target not in TARGETS:
-            raise errors.bad_choice("target", TARGETS, self.target)
         return TARGETS[self.target]()
 
     def _least_factors(self) -> int:
@@ -105,16 +105,6 @@ class DiscreteAutoencoder(TiedRecogniser, ABC):
 class VQVAE(DiscreteAutoencoder):
     """Vector-quantised autoencoder of K codes.
 
-    Args:
-        n_states: K
-        target: which image the code must generate: "same", or "peer" (the next factor's)
-        n_embedding: width of embeddings and codes
-        commitment: β, nats for a unit of squared distance between an embedding and its code
-        decay: of the moving averages that are the codes
-        max_iter, learning_rate, batch_size, n_init, random_state: as in `RPCategorical`; all starts are random
-        weight_decay, dropout: of the recognition network; "auto": stronger as data shrink
-        callbacks: called after every step of the last run, see `rp.callbacks`
-
     Attributes:
         model_: the trained modules
         history_: terms of the criterion, one row a step
@@ -123,67 +113,33 @@ class VQVAE(DiscreteAutoencoder):
 
     """
 
-    def __init__(
-        self,
-        n_states: int = 10,
-        *,
-        target: str = "same",
-        n_embedding: int = 64,
-        commitment: float = 4.0,
-        decay: float = 0.9,
-        max_iter: int = 1000,
-        learning_rate: float = 1e-3,
-        batch_size: int | None = 500,
-        n_init: int = 4,
-        random_state: int | None = None,
-        weight_decay: float | str = "auto",
-        dropout: float | str = "auto",
-        callbacks: Sequence[Any] | None = None,
-    ) -> None:
-        self._remember(locals())
+    n_embedding: int = argument(Integer(1), "width of embeddings and codes", default=64)
+    commitment: float = argument(
+        Number(least=0.0), "β, nats for a unit of squared distance between an embedding and its code", default=4.0
+    )
+    decay: float = argument(Number(least=0.0, below=1.0), "of the moving averages that are the codes", default=0.9)
+    learning_rate = 1e-3
 
     def _quantiser(self) -> Quantiser:
         return NearestCode(
             self.n_states,
-            checks.integer("n_embedding", self.n_embedding, 1),
-            checks.number("commitment", self.commitment, least=0.0),
-            checks.number("decay", self.decay, least=0.0, below=1.0),
+            self.n_embedding,
+            self.commitment,
+            self.decay,
         )
 
 
 class GumbelVAE(DiscreteAutoencoder):
     """Variational autoencoder with one categorical latent, uniform prior and Gumbel-softmax samples.
 
-    Args:
-        n_states: K
-        target: which image the code must generate: "same", or "peer" (the next factor's)
-        temperature: of the samples at the last step
-        first_temperature: whence it falls; None: constant. Cold from the start, most codes are never tried
-        max_iter, learning_rate, batch_size, n_init, random_state: as in `RPCategorical`; all starts are random
-        weight_decay, dropout: of the recognition network; "auto": stronger as data shrink
-        callbacks: called after every step of the last run, see `rp.callbacks`
-
     Attributes: as those of `VQVAE`.
 
     """
 
-    def __init__(
-        self,
-        n_states: int = 10,
-        *,
-        target: str = "same",
-        temperature: float = 0.5,
-        first_temperature: float | None = 8.0,
-        max_iter: int = 1000,
-        learning_rate: float = 3e-3,
-        batch_size: int | None = 500,
-        n_init: int = 4,
-        random_state: int | None = None,
-        weight_decay: float | str = "auto",
-        dropout: float | str = "auto",
-        callbacks: Sequence[Any] | None = None,
-    ) -> None:
-        self._remember(locals())
+    temperature: float = argument(Number(above=0.0), "of the samples at the last step", default=0.5)
+    first_temperature: float | None = argument(
+        Nothing() | Number(above=0.0), "whence it falls; cold from the start, most codes are never tried", default=8.0
+    )
 
     def _quantiser(self) -> Quantiser:
         return GumbelLogits(self.n_states, _temperature(self.first_temperature, self.temperature, self.max_iter))
@@ -192,45 +148,21 @@ class GumbelVAE(DiscreteAutoencoder):
 class GumbelVQVAE(DiscreteAutoencoder):
     """The same with a codebook: distances to the codes are the logits, the decoder sees the sample's mean code.
 
-    Args:
-        n_states: K
-        target: which image the code must generate: "same", or "peer" (the next factor's)
-        n_embedding: width of embeddings and codes
-        temperature: of the samples at the last step
-        first_temperature: whence it falls; None: constant. Cold from the start, most codes are never tried
-        max_iter, learning_rate, batch_size, n_init, random_state: as in `RPCategorical`; all starts are random
-        weight_decay, dropout: of the recognition network; "auto": stronger as data shrink
-        callbacks: called after every step of the last run, see `rp.callbacks`
-
     Attributes: as those of `VQVAE`.
 
     """
 
-    def __init__(
-        self,
-        n_states: int = 10,
-        *,
-        target: str = "same",
-        n_embedding: int = 64,
-        temperature: float = 0.5,
-        first_temperature: float | None = 8.0,
-        max_iter: int = 1000,
-        learning_rate: float = 3e-3,
-        batch_size: int | None = 500,
-        n_init: int = 4,
-        random_state: int | None = None,
-        weight_decay: float | str = "auto",
-        dropout: float | str = "auto",
-        callbacks: Sequence[Any] | None = None,
-    ) -> None:
-        self._remember(locals())
+    n_embedding: int = argument(Integer(1), "width of embeddings and codes", default=64)
+    temperature: float = argument(Number(above=0.0), "of the samples at the last step", default=0.5)
+    first_temperature: float | None = argument(
+        Nothing() | Number(above=0.0), "whence it falls; cold from the start, most codes are never tried", default=8.0
+    )
 
     def _quantiser(self) -> Quantiser:
         temperature = _temperature(self.first_temperature, self.temperature, self.max_iter)
-        return GumbelCodes(self.n_states, checks.integer("n_embedding", self.n_embedding, 1), temperature)
+        return GumbelCodes(self.n_states, self.n_embedding, temperature)
 
 
 def _temperature(first: float | None, last: float, n_steps: int) -> Temperature:
-    last = checks.number("temperature", last, above=0.0)
-    start = last if first is None else checks.number("first_temperature", first, above=0.0)
+    start = last if first is None else first
     return Temperature(start, last, n_steps)

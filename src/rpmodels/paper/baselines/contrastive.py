@@ -7,7 +7,7 @@ benchmarks/learning_rates.py, docs/results/learning-rates-peer.json.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from torch import Tensor, nn
 
-from rpmodels import checks, errors
+from rpmodels import errors
 from rpmodels.carriers import Batch
+from rpmodels.checks import Integer, Number
+from rpmodels.estimators.arguments import argument
 from rpmodels.observations import Observations, Scaling
 from rpmodels.paper.baselines.pair_criteria import CanonicalCorrelations, NoiseContrast, PairCriterion
 from rpmodels.paper.baselines.quantisers import squared_distances
@@ -67,12 +69,16 @@ class PairModel(BaselineModel):
         self.criterion.collect(torch.cat(left), torch.cat(right))
 
 
-class PairEmbedding(TiedRecogniser, ABC):
+class Centres:
+    """What a fit leaves beside the model."""
+
+    centres_: NDArray[Any]
+
+
+class PairEmbedding(Centres, TiedRecogniser, ABC):
     """What the two have in common; their criterion is their own."""
 
-    model_: PairModel
-    centres_: NDArray[Any]
-    n_embedding: int
+    n_embedding: int = argument(Integer(1), "width of the embedding", default=64)
 
     @abstractmethod
     def _criterion(self) -> PairCriterion:
@@ -86,7 +92,7 @@ class PairEmbedding(TiedRecogniser, ABC):
         return 2
 
     def _width(self) -> int:
-        return checks.integer("n_embedding", self.n_embedding, 1)
+        return self.n_embedding
 
     def _build(self, network: nn.Module, scaling: Scaling, images: NDArray[Any]) -> PairModel:
         return PairModel(network, self._criterion(), scaling)
@@ -115,14 +121,6 @@ class PairEmbedding(TiedRecogniser, ABC):
 class InfoNCE(PairEmbedding):
     """Contrastive embedding of pairs, then k-means.
 
-    Args:
-        n_states: K, clusters
-        n_embedding: width of the embedding
-        temperature: of the cosine similarities
-        max_iter, learning_rate, batch_size, n_init, random_state: as in `RPCategorical`; all starts are random
-        weight_decay, dropout: of the recognition network; "auto": stronger as data shrink
-        callbacks: called after every step of the last run, see `rp.callbacks`
-
     Attributes:
         model_: the trained modules
         centres_: of k-means on the normalised embeddings of all training images
@@ -132,25 +130,10 @@ class InfoNCE(PairEmbedding):
 
     """
 
-    def __init__(
-        self,
-        n_states: int = 10,
-        *,
-        n_embedding: int = 64,
-        temperature: float = 0.1,
-        max_iter: int = 1000,
-        learning_rate: float = 3e-3,
-        batch_size: int | None = 500,
-        n_init: int = 4,
-        random_state: int | None = None,
-        weight_decay: float | str = "auto",
-        dropout: float | str = "auto",
-        callbacks: Sequence[Any] | None = None,
-    ) -> None:
-        self._remember(locals())
+    temperature: float = argument(Number(above=0.0), "of the cosine similarities", default=0.1)
 
     def _criterion(self) -> PairCriterion:
-        return NoiseContrast(checks.number("temperature", self.temperature, above=0.0))
+        return NoiseContrast(self.temperature)
 
     def _scale(self) -> float:
         # On the sphere −‖u − v‖²/2τ is the similarity of the criterion but for a constant.
@@ -159,14 +142,6 @@ class InfoNCE(PairEmbedding):
 
 class DeepCCA(PairEmbedding):
     """Deep canonical correlation analysis of pairs, then k-means.
-
-    Args:
-        n_states: K, clusters
-        n_embedding: canonical variates; K states that the views share are K − 1 of correlation 1
-        ridge: added to the variances of the network's output
-        max_iter, learning_rate, batch_size, n_init, random_state: as in `RPCategorical`; all starts are random
-        weight_decay, dropout: of the recognition network; "auto": stronger as data shrink
-        callbacks: called after every step of the last run, see `rp.callbacks`
 
     Attributes:
         model_: the trained modules
@@ -178,27 +153,13 @@ class DeepCCA(PairEmbedding):
 
     """
 
-    def __init__(
-        self,
-        n_states: int = 10,
-        *,
-        n_embedding: int = 10,
-        ridge: float = 1e-3,
-        max_iter: int = 1000,
-        learning_rate: float = 3e-3,
-        batch_size: int | None = 500,
-        n_init: int = 4,
-        random_state: int | None = None,
-        weight_decay: float | str = "auto",
-        dropout: float | str = "auto",
-        callbacks: Sequence[Any] | None = None,
-    ) -> None:
-        self._remember(locals())
+    n_embedding = 10
+    ridge: float = argument(Number(above=0.0), "added to the variances of the network's output", default=1e-3)
 
     def _criterion(self) -> PairCriterion:
         if self.batch_size is not None and self.batch_size <= self.n_embedding:
             raise errors.bad_value("batch_size", f"more than n_embedding = {self.n_embedding}", self.batch_size)
-        return CanonicalCorrelations(self.n_embedding, checks.number("ridge", self.ridge, above=0.0))
+        return CanonicalCorrelations(self.n_embedding, self.ridge)
 
     def _scale(self) -> float:
         return 1.0

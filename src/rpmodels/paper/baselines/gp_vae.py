@@ -9,21 +9,15 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from rpmodels import checks, errors
-from rpmodels.estimators import choices, kernels
+from rpmodels.estimators import kernels, networks, parts, regularisation
 from rpmodels.estimators.gaussian_process import INTERVAL, RPGPFA
 from rpmodels.estimators.layout import Layout, joined
-from rpmodels.estimators.marginals import LatentMarginals
+from rpmodels.estimators.posteriors import LatentMarginals
 from rpmodels.estimators.series import read_series
 from rpmodels.learning import Attempt, TrainingSettings, device_of, dtype_of
 from rpmodels.learning.consumers import HistoryTable
 from rpmodels.observations import Observations
-from rpmodels.paper.baselines.gp_vae_model import (
-    GaussianLikelihood,
-    SparseGPVAEModel,
-    make_decoder,
-    only_factor,
-    units_of,
-)
+from rpmodels.paper.baselines import gp_vae_model
 from rpmodels.paper.baselines.trained import fit_best
 from rpmodels.priors import GaussianProcessPrior
 from rpmodels.recognition import RecognitionFactor, RelativeHead, fit_scalings
@@ -60,7 +54,7 @@ class SparseGPVAE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     """
 
-    model_: SparseGPVAEModel
+    model_: gp_vae_model.SparseGPVAEModel
     history_: HistoryTable
     restarts_: list[Attempt]
     n_iter_: int
@@ -135,7 +129,7 @@ class SparseGPVAE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ) -> "SparseGPVAE":
         """Maximise the ELBO from `n_init` random starts; arguments as those of `RPGPFA.fit`."""
         observations, _ = self._read(X, overlap=False, times=times, presence=presence, weights=sample_weight)
-        name = only_factor(observations)
+        name = gp_vae_model.only_factor(observations)
         observations.check_series(per_site=False)
         starts = checks.integer("n_init", self.n_init, 1)
         training = self._training(observations)
@@ -165,7 +159,7 @@ class SparseGPVAE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return TrainingSettings(
             max_iter=self.max_iter,
             learning_rate=self.learning_rate,
-            batch_size=choices.batch_size(self.batch_size, observations, *RPGPFA.sites_and_trials_a_step),
+            batch_size=regularisation.batch_size(self.batch_size, observations, *RPGPFA.sites_and_trials_a_step),
             weight_decay=self.weight_decay,
             tol=self.tol,
             patience=self.patience,
@@ -173,25 +167,27 @@ class SparseGPVAE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             low_rate=RPGPFA.low_rate,
         )
 
-    def _build(self, name: str, observations: Observations) -> SparseGPVAEModel:
+    def _build(self, name: str, observations: Observations) -> gp_vae_model.SparseGPVAEModel:
         spec = observations.specs[name]
-        family = choices.family("diagonal", checks.integer("n_latents", self.n_latents, 1))
+        family = parts.family("diagonal", checks.integer("n_latents", self.n_latents, 1))
         channels = int(np.prod(spec.event_shape))
-        hidden = choices.continuous_regularisation(observations).hidden
+        hidden = regularisation.continuous_regularisation(observations).hidden
         dropout = checks.number("dropout", self.dropout, least=0.0, below=1.0)
-        network = choices.networks(
-            choices.linear_for_counts(self.network, observations), False, observations, {name: family.raw_size},
+        network = networks.networks(
+            networks.linear_for_counts(self.network, observations), False, observations, {name: family.raw_size},
             dropout, hidden,
         )[name]  # fmt: skip
         prior = kernels.gaussian_process(
             family, observations, self.kernel, self.n_inducing, self.inducing, self.mean, self.length_scale
         )
         recogniser = RecognitionFactor(network, RelativeHead(), family)
-        decoder = make_decoder(self.decoder, self.n_latents, channels, hidden[::-1])
+        decoder = gp_vae_model.make_decoder(self.decoder, self.n_latents, channels, hidden[::-1])
         start = checks.number("start_noise", self.start_noise, above=0.0)
-        likelihood = GaussianLikelihood(decoder, units_of(observations.present_rows(name)), channels, start)
+        likelihood = gp_vae_model.GaussianLikelihood(
+            decoder, gp_vae_model.units_of(observations.present_rows(name)), channels, start
+        )
         samples = checks.integer("samples", self.samples, 1)
-        model = SparseGPVAEModel(name, prior, recogniser, likelihood, samples)
+        model = gp_vae_model.SparseGPVAEModel(name, prior, recogniser, likelihood, samples)
         model.to(device_of(self.device), dtype_of(self.dtype))
         like = likelihood.log_noise
         fit_scalings({name: recogniser}, observations, self.scaling, like)
@@ -201,7 +197,7 @@ class SparseGPVAE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _read(self, X: Any, *, overlap: bool = True, **options: Any) -> tuple[Observations, Layout]:
         return read_series(X, None, checks.integer("window", self.window, 2), overlap, options)
 
-    def _new(self, X: Any, **options: Any) -> tuple[SparseGPVAEModel, Observations, Layout]:
+    def _new(self, X: Any, **options: Any) -> tuple[gp_vae_model.SparseGPVAEModel, Observations, Layout]:
         if not hasattr(self, "model_"):
             raise errors.not_fitted(type(self).__name__)
         return self.model_, *self._read(X, known=self.specs_, **options)

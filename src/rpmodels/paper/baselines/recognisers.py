@@ -8,51 +8,57 @@ import numpy as np
 import torch
 from jaxtyping import Shaped
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
-from rpmodels import checks, errors
+from rpmodels import errors
 from rpmodels.carriers import Batch
-from rpmodels.estimators import choices
+from rpmodels.checks import Function, Integer, Listed, Nothing, Number, Word
+from rpmodels.estimators.arguments import AUTO, Declared, argument
 from rpmodels.estimators.categorical import INTERVAL
-from rpmodels.learning import Attempt, TrainingSettings
+from rpmodels.estimators.names import check
+from rpmodels.estimators.regularisation import either, regularisation
+from rpmodels.learning import RULES, Attempt, TrainingSettings
 from rpmodels.learning.consumers import HistoryTable
 from rpmodels.observations import FactorSpec, Observations, Scaling, fit_scaling, read
 from rpmodels.paper.baselines.trained import BaselineModel, fit_best
 from rpmodels.recognition import MLP, ConvolutionalNetwork
-from rpmodels.seeding import seeded, spawn
+from rpmodels.seeding import SEED, seeded, spawn
 
 Estimator = TypeVar("Estimator", bound="TiedRecogniser")
 AT_ONCE = 2048
 """Images that a fitted network is shown at once."""
 
 
-class TiedRecogniser(BaseEstimator, ABC):  # type: ignore[misc]
+class Results:
+    """Attributes that are there after `fit`; they stand apart from where arguments are declared."""
+
+    model_: Any
+    history_: HistoryTable
+    restarts_: list[Attempt]
+    n_iter_: int
+
+
+class TiedRecogniser(Results, Declared, ABC):
     """fit(X) in scikit-learn's manner, for models whose factors are images of one kind seen by one network.
 
     A subclass builds the model around the network and names its verbs.
     """
 
-    model_: BaselineModel
-    history_: HistoryTable
-    restarts_: list[Attempt]
-    n_iter_: int
-
-    n_states: int
-    max_iter: int
-    learning_rate: float
-    batch_size: int | None
-    n_init: int
-    random_state: int | None
-    weight_decay: float | str
-    dropout: float | str
-    callbacks: Sequence[Any] | None
-
-    def _remember(self, arguments: Mapping[str, Any]) -> None:
-        """scikit-learn's rule: every argument of __init__ under its own name, untouched."""
-        for name, value in arguments.items():
-            if name not in ("self", "__class__"):
-                setattr(self, name, value)
+    n_states: int = argument(Integer(2), "K", default=10, kw_only=False)
+    max_iter: int = argument(RULES["max_iter"], "gradient steps", default=1000)
+    learning_rate: float = argument(RULES["learning_rate"], "of AdamW", default=3e-3)
+    batch_size: int | None = argument(RULES["batch_size"], "observations a step; None for all", default=500)
+    n_init: int = argument(Integer(1), "starts, all of them random", default=4)
+    random_state: Any = argument(SEED, "the same number gives the same fit", default=None)
+    weight_decay: float | str = argument(
+        Word(AUTO) | RULES["weight_decay"], "of the recognition network; auto: more as data shrink", default=AUTO
+    )
+    dropout: float | str = argument(
+        Word(AUTO) | Number(least=0.0, below=1.0), "in the recognition network; auto: more as data shrink", default=AUTO
+    )
+    callbacks: Sequence[Any] | None = argument(
+        Nothing() | Listed(Function()), "called after every step of the last run, see `rp.callbacks`", default=None
+    )
 
     @abstractmethod
     def _least_factors(self) -> int:
@@ -74,30 +80,30 @@ class TiedRecogniser(BaseEstimator, ABC):  # type: ignore[misc]
             y: ignored
 
         """
+        check(self)
         observations = read(X)
         spec = _common_spec(observations)
         if self._least_factors() > 1:
             observations = _together(observations, self._least_factors())
-        checks.integer("n_states", self.n_states, 2)
         images = np.concatenate([observations.present_rows(name) for name in observations.specs])
-        default = choices.regularisation(len(observations))
+        default = regularisation(len(observations))
         training = TrainingSettings(
             max_iter=self.max_iter,
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,
-            weight_decay=choices.either(self.weight_decay, default.weight_decay, "weight_decay"),
+            weight_decay=either(self.weight_decay, default.weight_decay, "weight_decay"),
         )
         seeds = spawn(self.random_state, 3)
         scaling = fit_scaling("images", images, "auto", is_label=False)
         with seeded(seeds[0]):
-            dropout = choices.either(self.dropout, default.dropout, "dropout", below=1.0)
+            dropout = either(self.dropout, default.dropout, "dropout", below=1.0)
             network = recognition_network(spec, self._width(), dropout, default.hidden)
             model = self._build(network, scaling, images)
         run, attempts = fit_best(
             model,
             observations,
             training,
-            n_init=checks.integer("n_init", self.n_init, 1),
+            n_init=self.n_init,
             interval=max(1, round(INTERVAL * training.max_iter)),
             random_state=seeds[1],
             callbacks=self.callbacks,

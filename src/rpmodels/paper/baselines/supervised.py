@@ -58,9 +58,9 @@ class SupervisedNetwork:
             self._network.parameters(), self.training.learning_rate, weight_decay=self.training.weight_decay
         )
         batches = Minibatches(len(observations), self.training.batch_size, seeds[1])
-        feed = ((_cut(observations, batches), batches.step_seed()) for _ in range(self.training.max_iter))
+        cut = ((_cut(observations, batches), batches.step_seed()) for _ in range(self.training.max_iter))
         objective = _LabelLikelihood(self._network.train(), self._scaling)
-        for _ in steps(objective, feed, optimiser, self.training.make_scheduler(optimiser)):
+        for _ in steps(objective, cut, optimiser, self.training.make_scheduler(optimiser)):
             pass
         return self
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rpmodels import metrics
 from rpmodels.datasets import Arena
 from rpmodels.estimators import RPGPFA
-from rpmodels.estimators.continuous import LatentPosterior
+from rpmodels.estimators.posteriors import LatentPosterior
 from rpmodels.paper.experiments.curved_map import CurvedMap
 from rpmodels.paper.experiments.experiment import Outcome
 from rpmodels.paper.experiments.recovery import thinned

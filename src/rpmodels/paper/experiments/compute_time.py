@@ -80,7 +80,7 @@ class ComputeTime(Experiment):
         write_text(folder / "first.md", "\n".join(lines) + "\n")
 
 
-class Clock:
+class Stopwatch:
     """A callback that looks at the model now and then and does not count the time that takes."""
 
     def __init__(self, quality: Callable[[Any], float]) -> None:
@@ -120,10 +120,10 @@ def _pairs(row: Row, settings: Settings, seed: int) -> Outcome:
         tied = Recognition(tied=True)
         estimator = RPCategorical(10, recognition=tied, max_iter=settings.pair_steps, random_state=seed)
         model, training = estimator.build(observations)
-        clock = Clock(lambda model: _accuracy(images, lambda part: _recognised(model, part)))
+        clock = Stopwatch(lambda model: _accuracy(images, lambda part: _recognised(model, part)))
         train(model, observations, training, random_state=seed, callbacks=[clock])
         return clock.outcome()
-    clock = Clock(lambda model: _accuracy(images, lambda part: _coded(model, part)))
+    clock = Stopwatch(lambda model: _accuracy(images, lambda part: _coded(model, part)))
     AUTOENCODERS[row.model](10, n_init=1, max_iter=settings.pair_steps, random_state=seed, callbacks=[clock]).fit(pairs)
     return clock.outcome()
 
@@ -158,10 +158,10 @@ def _ball(row: Row, settings: Settings, seed: int) -> Outcome:
         inference = Inference(expected_log_mixture=METHODS[row.method])
         estimator = RPGPFA(1, inference=inference, random_state=seed, **shared)
         model, training = estimator.build(observations)
-        clock = Clock(lambda model: _explained(series, _smoothed(model, observations)))
+        clock = Stopwatch(lambda model: _explained(series, _smoothed(model, observations)))
         train(model, observations, training, random_state=seed, callbacks=[clock])
         return clock.outcome()
-    clock = Clock(lambda model: _explained(series, _conditioned(model, series)))
+    clock = Stopwatch(lambda model: _explained(series, _conditioned(model, series)))
     SparseGPVAE(1, n_init=1, random_state=seed, callbacks=[clock], **shared).fit(series.x, times=series.times)
     return clock.outcome()
 

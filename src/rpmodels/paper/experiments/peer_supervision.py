@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import datasets, metrics, plots
-from rpmodels.estimators import Recognition, RPCategorical, choices
+from rpmodels.estimators import Recognition, RPCategorical
+from rpmodels.estimators.regularisation import regularisation
 from rpmodels.learning import TrainingSettings
 from rpmodels.paper.baselines import SupervisedNetwork
 from rpmodels.paper.experiments.experiment import Experiment, Outcome, Row
@@ -97,7 +98,7 @@ def _rpm(data: PeerData, settings: Settings, seed: int) -> Outcome:
 
 def _supervised(data: PeerData, settings: Settings, seed: int) -> Outcome:
     """The images of the pairs, with their labels; twice the batch, so that a step sees as many images."""
-    default = choices.regularisation(len(data.labels))
+    default = regularisation(len(data.labels))
     training = TrainingSettings(batch_size=500 * settings.n_factors, weight_decay=default.weight_decay)
     network = SupervisedNetwork(training, default.dropout, default.hidden, seed)
     network.fit(np.concatenate(list(data.pairs.values())), np.tile(data.labels, len(data.pairs)))

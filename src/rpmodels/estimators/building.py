@@ -1,0 +1,109 @@
+"""The RPM of an estimator, from its groups of arguments and the data."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rpmodels.estimators import parts
+from rpmodels.estimators.groups import Groups
+from rpmodels.estimators.networks import linear_for_counts, networks, with_constant_precision
+from rpmodels.estimators.regularisation import Regularisation, either
+from rpmodels.families import Family
+from rpmodels.inference import EStep
+from rpmodels.mixtures import AtomPolicy, ExpectedLogMixture, FixedGrid, Marginal
+from rpmodels.model import RPM
+from rpmodels.observations import Observations
+from rpmodels.priors import Prior
+
+
+def model_of_states(
+    prior: Prior, atoms: AtomPolicy, observations: Observations, network: Any, chosen: Groups, default: Regularisation
+) -> RPM:
+    """With this prior over states, inferred exactly."""
+    return _one_family(prior, atoms, observations, network, chosen, default)
+
+
+def model_of_angles(
+    prior: Prior, atoms: AtomPolicy, observations: Observations, network: Any, chosen: Groups, default: Regularisation
+) -> RPM:
+    """With this prior over angles, inferred as `chosen.inference` says."""
+    given = chosen.inference
+    known = {**parts.APPROXIMATIONS, "quadrature": lambda _: FixedGrid()}
+    return _one_family(
+        prior,
+        atoms,
+        observations,
+        linear_for_counts(network, observations),
+        chosen,
+        default,
+        e_step=parts.named("e_step", given.e_step, parts.E_STEPS, EStep),
+        expected_log_mixture=parts.named(
+            "expected_log_mixture", given.expected_log_mixture, known, ExpectedLogMixture, 1
+        ),
+        marginal=parts.named("marginal", given.marginal, parts.MARGINALS, Marginal),
+    )
+
+
+def _one_family(
+    prior: Prior,
+    atoms: AtomPolicy,
+    observations: Observations,
+    network: Any,
+    chosen: Groups,
+    default: Regularisation,
+    **others: Any,
+) -> RPM:
+    """With factors that all speak of the same latent; exact where there are no other parts."""
+    given = chosen.recognition
+    sizes = dict.fromkeys(observations.specs, prior.family.raw_size)
+    dropout = either(given.dropout, default.dropout, "dropout", below=1.0)
+    return RPM(
+        prior,
+        networks(network, given.tied, observations, sizes, dropout, default.hidden),
+        atoms=atoms,
+        head=parts.head(given.head),
+        scaling=given.scaling,
+        input_dropout=either(given.input_dropout, default.input_dropout, "input_dropout", below=1.0),
+        computing=chosen.engine.computing(),
+        **others,
+    )
+
+
+def model_of_numbers(
+    prior: Callable[[Family], Prior],
+    n_latents: int,
+    atoms: AtomPolicy,
+    observations: Observations,
+    network: Any,
+    chosen: Groups,
+    default: Regularisation,
+) -> RPM:
+    """With K continuous latents, inferred as `chosen.inference` says."""
+    recognition, inference = chosen.recognition, chosen.inference
+    covariance, targets = recognition.covariance, recognition.targets or {}
+    latents = {name: len(targets.get(name, range(n_latents))) for name in observations.specs}
+    raw = {name: parts.family(covariance, max(1, count)).raw_size for name, count in latents.items()}
+    constant = recognition.precision == "constant"
+    made = networks(
+        linear_for_counts(network, observations),
+        recognition.tied,
+        observations,
+        latents if constant else raw,
+        either(recognition.dropout, default.dropout, "dropout", below=1.0),
+        default.hidden,
+    )
+    approximation = inference.expected_log_mixture
+    return RPM(
+        prior(parts.family(covariance, n_latents)),
+        with_constant_precision(made, latents, raw) if constant else made,
+        e_step=parts.named("e_step", inference.e_step, parts.E_STEPS, EStep),
+        expected_log_mixture=parts.named(
+            "expected_log_mixture", approximation, parts.APPROXIMATIONS, ExpectedLogMixture, max(latents.values())
+        ),
+        atoms=atoms,
+        head=parts.head(recognition.head),
+        targets=recognition.targets,
+        marginal=parts.named("marginal", inference.marginal, parts.MARGINALS, Marginal),
+        scaling=recognition.scaling,
+        input_dropout=either(recognition.input_dropout, default.input_dropout, "input_dropout", below=1.0),
+        computing=chosen.engine.computing(),
+    )

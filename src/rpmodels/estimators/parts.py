@@ -1,0 +1,96 @@
+"""Parts of a model by their names: from plain values (an estimator's arguments) to objects, once, in the plan."""
+
+import numbers
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from rpmodels import checks, errors, mixtures
+from rpmodels.families import DiagonalGaussian, Family, FullGaussian
+from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient
+from rpmodels.mixtures import ExpectedLogMixture, Marginal
+from rpmodels.priors import CategoricalPrior, MarkovChainPrior, stationary
+from rpmodels.recognition import AbsoluteHead, Head, RelativeHead
+
+HEADS: dict[str, type[Head]] = {"relative": RelativeHead, "absolute": AbsoluteHead}
+APPROXIMATIONS: dict[str, Callable[[int], ExpectedLogMixture]] = {
+    "interior": lambda _: mixtures.InteriorBound(),
+    "interior_optimal": lambda _: mixtures.OptimalInteriorBound(),
+    "interior_free": lambda _: mixtures.FreeInteriorBound(),
+    "second_order": lambda _: mixtures.SecondOrder(),
+    "monte_carlo": lambda _: mixtures.MonteCarlo(),
+    "quadrature": mixtures.quadrature,
+}
+E_STEPS: dict[str, Callable[[], EStep]] = {
+    "amortised": Amortised,
+    "natural_gradient": NaturalGradient,
+    "free": FreePotentials,
+    "free_inducing": FreeInducing,
+}
+PRECISIONS = ("network", "constant")
+FAMILIES: dict[str, Callable[[int], Family]] = {"diagonal": DiagonalGaussian, "full": FullGaussian}
+MARGINALS: dict[str, Callable[[], Marginal]] = {
+    "empirical": mixtures.Empirical,
+    "kernel_density": mixtures.KernelDensity,
+    "gaussian": mixtures.GaussianMarginal,
+}
+
+
+def named(what: str, choice: Any, known: Mapping[str, Callable[..., Any]], kind: type, *arguments: Any) -> Any:
+    """An object the user made, or the one that a name stands for."""
+    if isinstance(choice, kind):
+        return choice
+    if not isinstance(choice, str) or choice not in known:
+        raise errors.bad_choice(what, (*known, f"a {kind.__name__}"), choice)
+    return known[choice](*arguments)
+
+
+def family(choice: str, latents: int) -> Family:
+    """Diagonal or full Gaussian over K latents."""
+    checks.integer("n_latents", latents, 1)
+    made: Family = named("covariance", choice, FAMILIES, Family, latents)
+    return made
+
+
+def head(choice: str) -> Head:
+    """Factors relative to the prior, or absolute."""
+    if choice not in HEADS:
+        raise errors.bad_choice("head", HEADS, choice)
+    return HEADS[choice]()
+
+
+def markov_chain_prior(choice: Any, n_states: int) -> MarkovChainPrior:
+    """By name ("learned"), by (K, K) transition probabilities, or by a number: the concentration of Dirichlets."""
+    if isinstance(choice, str):
+        if choice != "learned":
+            raise errors.bad_choice("transitions", ("learned", "a (K, K) matrix", "a Dirichlet concentration"), choice)
+        return MarkovChainPrior.learned(n_states)
+    if isinstance(choice, numbers.Real):
+        return MarkovChainPrior.dirichlet(n_states, float(choice))
+    try:
+        rows = np.asarray(choice, float)
+    except (TypeError, ValueError) as failure:
+        raise errors.bad_value("transitions", "a name, probabilities or a number", repr(choice)) from failure
+    if rows.shape != (n_states, n_states):
+        raise errors.bad_value("transitions", f"shape ({n_states}, {n_states})", f"shape {rows.shape}")
+    return MarkovChainPrior.fixed(stationary(torch.as_tensor(rows)), torch.as_tensor(rows))
+
+
+def categorical_prior(choice: Any, n_states: int) -> CategoricalPrior:
+    """By name ("uniform", "learned"), by K probabilities, or by a number: the concentration of a Dirichlet."""
+    if isinstance(choice, str):
+        made = {"uniform": CategoricalPrior.uniform, "learned": CategoricalPrior.learned}
+        if choice not in made:
+            raise errors.bad_choice("prior", (*made, "probabilities", "a Dirichlet concentration"), choice)
+        return made[choice](n_states)
+    if isinstance(choice, numbers.Real):
+        return CategoricalPrior.dirichlet(n_states, float(choice))
+    try:
+        probabilities = np.asarray(choice, float)
+    except (TypeError, ValueError) as failure:
+        raise errors.bad_value("prior", "a name, probabilities or a number", repr(choice)) from failure
+    if probabilities.shape != (n_states,):
+        raise errors.bad_value("prior", f"{n_states} probabilities", f"shape {probabilities.shape}")
+    return CategoricalPrior.fixed(torch.as_tensor(probabilities))

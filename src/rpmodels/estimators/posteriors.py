@@ -1,0 +1,99 @@
+"""Continuous latents as the user gets them: posteriors with joint draws, and marginals of filters and forecasts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from scipy.stats import norm
+from torch import Tensor
+
+from rpmodels.estimators.layout import Layout, joined
+from rpmodels.families import Gaussian
+from rpmodels.fitted import FittedRPM
+from rpmodels.priors import Posterior
+from rpmodels.seeding import spawn
+
+
+def variances(covariance: Any) -> Any:
+    """Diagonals (…, K) of covariances (…, K, K): an array or a list of them."""
+    if isinstance(covariance, list):
+        return [variances(each) for each in covariance]
+    return np.diagonal(covariance, axis1=-2, axis2=-1)
+
+
+@dataclass(frozen=True)
+class LatentMarginals:
+    """Means (…, K) and covariances (…, K, K) over the latents at every time, arrays or lists as the data were."""
+
+    mean: Any
+    covariance: Any
+    times: Any
+    """When they are, in the same form."""
+
+    @property
+    def variance(self) -> Any:
+        """(…, K)."""
+        return variances(self.covariance)
+
+    def bands(self, level: float = 0.9) -> tuple[Any, Any]:
+        """Lower and upper ends of the central intervals that hold this much probability, each like the mean."""
+        width = float(norm.ppf(0.5 + 0.5 * level))
+        if isinstance(self.mean, list):
+            spreads = [width * np.sqrt(each) for each in self.variance]
+            pairs = list(zip(self.mean, spreads, strict=True))
+            return [mean - spread for mean, spread in pairs], [mean + spread for mean, spread in pairs]
+        spread = width * np.sqrt(self.variance)
+        return self.mean - spread, self.mean + spread
+
+
+@dataclass(frozen=True)
+class LatentPosterior:
+    """The latents as the model sees them, in the form of the input: arrays (…, K), or lists of them."""
+
+    mean: Any
+    covariance: Any
+    """(…, K, K): over the latents, at every time."""
+    times: Any
+    """When they are, in the same form; None for data without time."""
+    draws: Callable[[int, int], Any]
+
+    @property
+    def variance(self) -> Any:
+        """(…, K)."""
+        return variances(self.covariance)
+
+    def sample(self, n_samples: int = 1, random_state: int = 0) -> Any:
+        """Joint draws over all times and latents: a list of `n_samples`, each in the form of the mean."""
+        return self.draws(n_samples, random_state)
+
+
+def described(model: FittedRPM, posteriors: Sequence[Posterior], layout: Layout, n_sites: int) -> LatentPosterior:
+    """Batches of posteriors, in the form of the data."""
+    mean, covariance = moments_of(model, [posterior.eta for posterior in posteriors], n_sites)
+
+    def draws(n_samples: int, random_state: int) -> list[Any]:
+        generator = torch.Generator(model.device).manual_seed(spawn(random_state, 1)[0])
+        with torch.no_grad():
+            return [
+                layout.form(joined([posterior.sample(generator) for posterior in posteriors], n_sites))
+                for _ in range(n_samples)
+            ]
+
+    return LatentPosterior(layout.form(mean), layout.form(covariance), layout.times, draws)
+
+
+def moments_of(model: FittedRPM, etas: Sequence[Tensor], n_sites: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Means and covariances of batches of sites, each as one array."""
+    found = [moments(cast(Gaussian, model.prior.family), eta) for eta in etas]
+    mean, covariance = (joined(each, n_sites) for each in zip(*found, strict=True))
+    return mean, covariance
+
+
+@torch.no_grad()
+def moments(family: Gaussian, eta: Float[Tensor, "N T D"]) -> tuple[Float[Tensor, "N T K"], Float[Tensor, "N T K K"]]:
+    """Mean and covariance at every site."""
+    return family.moments(eta)[0], family.covariance(eta)
