@@ -9,8 +9,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rpmodels import errors, log_weight
-from rpmodels.checks import Flag
+from rpmodels import checks, errors, learning, log_weight
 from rpmodels.estimators.angles import AnglePosterior
 from rpmodels.estimators.arguments import GroupOf, argument
 from rpmodels.estimators.base import RPMEstimator
@@ -22,7 +21,6 @@ from rpmodels.estimators.regularisation import Regularisation, circular_regulari
 from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.estimators.tables import names_of_latents
 from rpmodels.families import VonMises
-from rpmodels.learning import AsGiven, Move, RandomStart, Start, TrainingSettings
 from rpmodels.mixtures import PerSite
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -57,7 +55,9 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
     }
 
     learned_prior: bool = argument(
-        Flag(), "mean direction and concentration of the prior learned instead of the whole circle", default=False
+        checks.Flag(),
+        "mean direction and concentration of the prior learned instead of the whole circle",
+        default=False,
     )
     inference: Inference | None = argument(GroupOf(Inference), "how q is found and ⟨log F⟩ computed", default=None)
     learning_rate = 2e-2
@@ -72,13 +72,13 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
         prior, default = CircularPrior(self.learned_prior), self._regularisation(observations)
         return model_of_angles(prior, PerSite(), observations, self.network, self._chosen(), default)
 
-    def _starts(self) -> Sequence[Start]:
-        return [AsGiven(), *[RandomStart() for _ in range(self.n_init - 1)]]
+    def _starts(self) -> Sequence[learning.Start]:
+        return [learning.AsGiven(), *[learning.RandomStart() for _ in range(self.n_init - 1)]]
 
-    def _move(self) -> Move | None:
+    def _move(self) -> learning.Move | None:
         return None
 
-    def _interval(self, training: TrainingSettings) -> int:
+    def _interval(self, training: learning.TrainingSettings) -> int:
         return max(1, round(INTERVAL * training.max_iter))
 
     # ---- using ------------------------------------------------------------------------------

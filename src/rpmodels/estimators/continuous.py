@@ -106,8 +106,8 @@ class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, ABC):
         observations, layout = self._new(X, **options)
         model = self._fitted()
         family = cast(families.Gaussian, model.prior.family)
-        means = [family.moments(each.posterior.eta)[0] for each in model.posterior(observations)]
-        return layout.form(joined(means, observations.n_sites))
+        found = posteriors.means(family, (each.posterior for each in model.posterior(observations)))
+        return layout.form(joined(found, observations.n_sites))
 
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
         """fit(X).transform(X)."""

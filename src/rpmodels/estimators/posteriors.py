@@ -1,6 +1,6 @@
 """Continuous latents as the user gets them: posteriors with joint draws, and marginals of filters and forecasts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -91,6 +91,12 @@ def moments_of(model: FittedRPM, etas: Sequence[Tensor], n_sites: int) -> tuple[
     found = [moments(cast(Gaussian, model.prior.family), eta) for eta in etas]
     mean, covariance = (joined(each, n_sites) for each in zip(*found, strict=True))
     return mean, covariance
+
+
+@torch.no_grad()
+def means(family: Gaussian, posteriors: Iterable[Posterior]) -> list[Float[Tensor, "N T K"]]:
+    """Of batches of posteriors, at every site."""
+    return [family.moments(each.eta)[0] for each in posteriors]
 
 
 @torch.no_grad()

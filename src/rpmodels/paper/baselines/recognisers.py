@@ -10,18 +10,15 @@ from jaxtyping import Shaped
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rpmodels import errors
+from rpmodels import checks, errors, learning, recognition
 from rpmodels.carriers import Batch
-from rpmodels.checks import Function, Integer, Listed, Nothing, Number, Word
 from rpmodels.estimators.arguments import AUTO, Declared, argument
 from rpmodels.estimators.categorical import INTERVAL
 from rpmodels.estimators.names import check
 from rpmodels.estimators.regularisation import either, regularisation
-from rpmodels.learning import RULES, Attempt, TrainingSettings
 from rpmodels.learning.consumers import HistoryTable
 from rpmodels.observations import FactorSpec, Observations, Scaling, fit_scaling, read
 from rpmodels.paper.baselines.trained import BaselineModel, fit_best
-from rpmodels.recognition import MLP, ConvolutionalNetwork
 from rpmodels.seeding import SEED, seeded, spawn
 
 Estimator = TypeVar("Estimator", bound="TiedRecogniser")
@@ -34,7 +31,7 @@ class Results:
 
     model_: Any
     history_: HistoryTable
-    restarts_: list[Attempt]
+    restarts_: list[learning.Attempt]
     n_iter_: int
 
 
@@ -44,20 +41,26 @@ class TiedRecogniser(Results, Declared, ABC):
     A subclass builds the model around the network and names its verbs.
     """
 
-    n_states: int = argument(Integer(2), "K", default=10, kw_only=False)
-    max_iter: int = argument(RULES["max_iter"], "gradient steps", default=1000)
-    learning_rate: float = argument(RULES["learning_rate"], "of AdamW", default=3e-3)
-    batch_size: int | None = argument(RULES["batch_size"], "observations a step; None for all", default=500)
-    n_init: int = argument(Integer(1), "starts, all of them random", default=4)
+    n_states: int = argument(checks.Integer(2), "K", default=10, kw_only=False)
+    max_iter: int = argument(learning.RULES["max_iter"], "gradient steps", default=1000)
+    learning_rate: float = argument(learning.RULES["learning_rate"], "of AdamW", default=3e-3)
+    batch_size: int | None = argument(learning.RULES["batch_size"], "observations a step; None for all", default=500)
+    n_init: int = argument(checks.Integer(1), "starts, all of them random", default=4)
     random_state: Any = argument(SEED, "the same number gives the same fit", default=None)
     weight_decay: float | str = argument(
-        Word(AUTO) | RULES["weight_decay"], "of the recognition network; auto: more as data shrink", default=AUTO
+        checks.Word(AUTO) | learning.RULES["weight_decay"],
+        "of the recognition network; auto: more as data shrink",
+        default=AUTO,
     )
     dropout: float | str = argument(
-        Word(AUTO) | Number(least=0.0, below=1.0), "in the recognition network; auto: more as data shrink", default=AUTO
+        checks.Word(AUTO) | checks.Number(least=0.0, below=1.0),
+        "in the recognition network; auto: more as data shrink",
+        default=AUTO,
     )
     callbacks: Sequence[Any] | None = argument(
-        Nothing() | Listed(Function()), "called after every step of the last run, see `rp.callbacks`", default=None
+        checks.Nothing() | checks.Listed(checks.Function()),
+        "called after every step of the last run, see `rp.callbacks`",
+        default=None,
     )
 
     @abstractmethod
@@ -87,7 +90,7 @@ class TiedRecogniser(Results, Declared, ABC):
             observations = _together(observations, self._least_factors())
         images = np.concatenate([observations.present_rows(name) for name in observations.specs])
         default = regularisation(len(observations))
-        training = TrainingSettings(
+        training = learning.TrainingSettings(
             max_iter=self.max_iter,
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,
@@ -130,9 +133,9 @@ class TiedRecogniser(Results, Declared, ABC):
 def recognition_network(spec: FactorSpec, n_out: int, dropout: float, hidden: tuple[int, ...]) -> nn.Module:
     """The network that an RPM would have for these images."""
     shape = spec.event_shape
-    if len(shape) in (2, 3) and min(shape[-2:]) >= ConvolutionalNetwork.minimum:
-        return ConvolutionalNetwork(shape, n_out, dropout=dropout)
-    return MLP(shape, n_out, hidden, dropout)
+    if len(shape) in (2, 3) and min(shape[-2:]) >= recognition.ConvolutionalNetwork.minimum:
+        return recognition.ConvolutionalNetwork(shape, n_out, dropout=dropout)
+    return recognition.MLP(shape, n_out, hidden, dropout)
 
 
 def in_parts(images: NDArray[Any]) -> list[Shaped[Tensor, "n *event"]]:
