@@ -4,7 +4,6 @@ import ast
 import importlib
 import inspect
 import re
-import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
