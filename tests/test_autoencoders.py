@@ -247,7 +247,7 @@ def test_bytes_are_seen_in_the_unit_interval():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda x: VQVAE(target="other").fit(x), "target.*same, peer"),
+        (lambda x: VQVAE(target="other").fit(x), "target: expected .*same.*peer"),
         (lambda x: VQVAE(target="peer").fit(x["x1"]), "at least 2 factors"),
         (lambda x: VQVAE(1).fit(x), "n_states"),
         (lambda x: VQVAE(n_embedding=0).fit(x), "n_embedding"),
