@@ -52,7 +52,7 @@ MODELS = {
     "categorical, minibatches": (categorical, clusters),
     "categorical, held out": (lambda: categorical(validation_fraction=0.2, patience=30), clusters),
     "categorical, plateau": (lambda: categorical(tol=1e-1, patience=10, max_iter=100), clusters),
-    "gpfa": (lambda: gpfa(max_iter=60), series),
+    "gpfa": (lambda: gpfa(max_iter=80), series),
     "gpfa, free and by turns": (lambda: gpfa(e_step="free", alternate=10, max_iter=40), series),
     "own optimiser": (lambda: gpfa(optimiser=lambda p: torch.optim.SGD(p, lr=1e-3, momentum=0.9), max_iter=60), series),
 }

@@ -85,7 +85,7 @@ class HasLogDensity(Prior[F_co]):
 
     @abstractmethod
     def log_density(self, z: Shaped[Tensor, "..."], sites: Sites) -> Float[Tensor, "*draws N"]:
-        """log p(Z) of joint draws [*draws, N, T, *z] over the sites that exist, the others integrated out.
+        """log p(Z) of joint draws `[*draws, N, T, *z]` over the sites that exist, the others integrated out.
 
         Of what `sample` draws: under variational Bayes, with the mean of the parameters.
         """
