@@ -6,7 +6,7 @@ import pytest
 
 import rpmodels as rp
 from registry import ESTIMATORS
-from rpmodels.alignment import align_angles, equal_angles, wrapped
+from rpmodels.alignment import align_angles, equal_angles
 from rpmodels.errors import BuildError
 from rpmodels.estimators import (
     Circle,
@@ -21,6 +21,7 @@ from rpmodels.estimators import (
 )
 from rpmodels.evaluation import align_states, compare_baselines
 from rpmodels.evaluation.rivals import Clusters, Shares, WordsAndTopics
+from rpmodels.metrics import wrapped
 
 
 def of_states(probabilities):
@@ -138,7 +139,7 @@ def test_estimators_are_found_by_their_names_on_the_command_line():
     assert set(ESTIMATORS) <= set(registered())
     for name, tiny in ESTIMATORS.items():
         assert estimator_named(name) is tiny.kind
-    with pytest.raises(rp.RPModelsError, match="--model: expected one of categorical, fa"):
+    with pytest.raises(rp.RPModelsError, match="--model: expected one of categorical, circular, fa"):
         estimator_named("pca")
 
 

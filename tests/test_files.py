@@ -76,11 +76,13 @@ every_model = pytest.mark.parametrize("fitted", MODELS.values(), ids=MODELS.keys
 
 def answers(model, data):
     """Everything a fitted model can be asked, as numbers."""
-    tiny = next(each for each in ESTIMATORS.values() if type(model) is each.kind)
+    tiny = next(each for each in ESTIMATORS.values() if isinstance(model, each.kind))
     found = [flat(tiny.latents_of(model, data))]
     if hasattr(model, "posterior"):
         posterior = model.posterior(data)
-        found += [flat(each) for each in (posterior.covariance, posterior.mean, posterior.sample(1)[0])]
+        spread = posterior.covariance if hasattr(posterior, "covariance") else posterior.concentration
+        middle = posterior.mean if hasattr(posterior, "mean") else posterior.angle
+        found += [flat(each) for each in (spread, middle, posterior.sample(1)[0])]
     found.append(model.score_samples(data))
     if isinstance(model, rp.RPCategorical):
         found.append(model.prior_)

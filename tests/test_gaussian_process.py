@@ -290,7 +290,7 @@ def test_the_bound_rises_to_the_log_partition_function(family):
 def test_without_potentials_the_marginals_are_the_reference(monkeypatch, family, dtype, tolerance, jitter, n):
     """Even where the kernel of the inducing points is singular."""
     if jitter is not None:
-        monkeypatch.setitem(linalg._KERNEL_JITTER, dtype, jitter)
+        monkeypatch.setitem(linalg.dense._KERNEL_JITTER, dtype, jitter)
     prior = prior_of(family, with_scales(two_rbf()), np.linspace(0, 1, 12), mean=linear_mean()).to(dtype)
     sites = common(TIMES, n)
     posterior = prior.condition(torch.zeros(n, len(TIMES), family.natural_size, dtype=dtype), sites)

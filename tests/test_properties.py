@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import rpmodels as rp
-from registry import APPROXIMATIONS, ATOMS, E_STEPS, random_eta
+from registry import APPROXIMATIONS, ATOMS, E_STEPS, made, random_eta
 from rpmodels import model as model_module
 from rpmodels.carriers import LocalParameters, LocalTable
 from rpmodels.errors import InputError

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import rpmodels as rp
-from rpmodels.estimators import choices
+from rpmodels.estimators import regularisation
 from rpmodels.recognition import ConvolutionalNetwork
 from rpmodels.recognition.dropout import Dropout
 from rpmodels.seeding import seeded
@@ -43,6 +43,6 @@ def test_large_images_are_seen_from_every_second_place_and_a_few_trials_a_step()
     frames = np.zeros((50, 40, 32, 32), np.float32)
     seen = rp.read({"video": frames, "other": np.zeros((50, 40, 2))}, series=True)
     plain = rp.read({"other": np.zeros((50, 40, 2))}, series=True)
-    assert choices.batch_size("auto", seen, 1_000, 20) == 5
-    assert choices.batch_size("auto", plain, 1_000, 20) == 25
-    assert choices.batch_size(7, seen, 1_000, 20) == 7
+    assert regularisation.batch_size("auto", seen, 1_000, 20) == 5
+    assert regularisation.batch_size("auto", plain, 1_000, 20) == 25
+    assert regularisation.batch_size(7, seen, 1_000, 20) == 7
