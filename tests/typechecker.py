@@ -8,7 +8,7 @@ from typing import Any
 from beartype import BeartypeConf, beartype
 
 checked = beartype(conf=BeartypeConf(is_pep484_tower=True))
-CALLS = 25
+CALLS = 10
 """So many calls of every function are checked in a test: a fit calls some a thousand times with the same shapes."""
 counted: Counter[Callable[..., Any]] = Counter()
 
