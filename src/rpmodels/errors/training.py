@@ -22,10 +22,26 @@ def diverged(step: int, rescues: int) -> NumericalError:
     )
 
 
+def never_finite(step: int) -> NumericalError:
+    """No state since the start is worth going back to."""
+    return NumericalError(
+        f"Training gave non-finite parameters by step {step}, and there is no good state after its start to go back to: "
+        "nothing was kept. Try a smaller learning_rate, scaling of the inputs, or engine.dtype='float64'."
+    )
+
+
+def score_not_finite(score: float) -> NumericalError:
+    """The closing score of a fit is no number."""
+    return NumericalError(
+        f"The fit ended with a score of {score} nats: it was not kept, and the estimator is as it was before. Try a "
+        "smaller learning_rate, scaling of the inputs, or engine.dtype='float64'."
+    )
+
+
 def rescued(step: int, back_to: int, rate: float) -> RPModelsWarning:
     """Warning: rolled back."""
     return RPModelsWarning(
-        f"Non-finite free energy or gradient at step {step}: went back to step {back_to} and lowered the learning rate "
+        f"Non-finite free energy, gradient or parameters at step {step}: went back to step {back_to} and lowered the learning rate "
         f"to {rate:.2g}."
     )
 
@@ -45,6 +61,15 @@ def learnt_nothing(free_energy: float) -> RPModelsWarning:
         f"The fit found no dependence between the factors (free energy {free_energy:.4f} nats above independence at "
         "its end). Check that rows of different factors belong together; try more starts (n_init) or another "
         "learning_rate."
+    )
+
+
+def not_converged(steps: int, rise: tuple[float, int] | None) -> RPModelsWarning:
+    """Warning: the number of steps ended the fit, not its free energy."""
+    seen = "too few to tell" if rise is None else f"up by {rise[0]:.0%} over the last {rise[1]} steps at full rate"
+    return RPModelsWarning(
+        f"The fit ended at max_iter = {steps} steps before its free energy stood still ({seen}). Train longer "
+        f"(max_iter={2 * steps}), or go on from here with training.warm_start=True; evaluation.gap tells what is left."
     )
 
 

@@ -78,6 +78,7 @@ class RPMEstimator(Results, Planning, ABC):
         self.restarts_ = found.attempts
         self.n_iter_ = run.step
         self.stop_reason_ = run.stop_reason or ""
+        self.converged_ = run.converged
         self.clipped_ = {name: each.scaling.clipped for name, each in run.model.recognisers()}
         self.score_ = found.score
 

@@ -35,7 +35,7 @@ ENGINE_1 = {"lent": "extra"}
 """How settings of its engine are called now."""
 FOR_FITTING = ("optimiser", "scheduler", "callbacks")
 """Arguments that a fitted model does without."""
-PLAIN = ("n_iter_", "stop_reason_", "clipped_", "validation_curve_")
+PLAIN = ("n_iter_", "stop_reason_", "converged_", "clipped_", "validation_curve_")
 OF_TABLES = ("n_features_in_", "feature_names_in_")
 """What scikit-learn remembers of a table; other forms of data leave none."""
 

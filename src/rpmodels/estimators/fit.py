@@ -1,5 +1,6 @@
 """A fit from observations to its result: seeds, checkpoints, the tournament, and another try after a collapse."""
 
+import math
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,10 @@ class Fit:
             warnings.warn(errors.at_the_ceiling(self.score, self.score.ceiling), stacklevel=5)
         elif self.collapsed:
             warnings.warn(errors.learnt_nothing(self.run.recent()), stacklevel=5)
+        elif not self.run.converged and not self.run.interrupted:
+            trend = self.run.trend
+            share = None if trend is None else (trend.share, trend.steps)
+            warnings.warn(errors.not_converged(self.run.step, share), stacklevel=5)
 
     def starts(self) -> str:
         """What became of them, in a line."""
@@ -78,7 +83,10 @@ def fit_to(
         if not collapsed or attempt == retries or run.interrupted:
             break
         warnings.warn(errors.trying_again(run.recent(), attempt + 1, retries), stacklevel=4)
-    return Fit(run, attempts, _score(run, observations), collapsed)
+    score = _score(run, observations)
+    if not math.isfinite(score):
+        raise errors.score_not_finite(score)
+    return Fit(run, attempts, score, collapsed)
 
 
 def _score(run: Run[RPM], observations: Observations) -> Score:

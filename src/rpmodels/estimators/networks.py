@@ -12,8 +12,6 @@ from rpmodels.checks import Instance, Word
 from rpmodels.observations import FactorSpec, Observations, suggested_scaling
 from rpmodels.recognition import MLP, ConstantPrecision, ConvolutionalNetwork, Linear, LookupTable
 
-LABEL_GAIN = 10.0
-"""Of tables of labels (docs/results/missing.md)."""
 NETWORKS = ("auto", "linear", "mlp", "cnn", "lookup")
 NETWORK = Word(*NETWORKS) | Instance(nn.Module, called="an nn.Module")
 """What stands for the network of a factor."""
@@ -76,7 +74,7 @@ def _network(
     if kind == "lookup":
         if spec.vocabulary is None:
             raise errors.network_needs_labels(name)
-        return LookupTable(len(spec.vocabulary), n_out, LABEL_GAIN)
+        return LookupTable(len(spec.vocabulary), n_out)
     if spec.is_label:
         raise errors.bad_choice(f"the network of factor '{name}', which holds labels", ("auto", "lookup"), wanted)
     if kind == "cnn":

@@ -23,5 +23,7 @@ class Results:
     """Steps taken."""
     stop_reason_: str
     """Why training stopped."""
+    converged_: bool
+    """Whether more steps would have changed little."""
     validation_curve_: list[dict[str, float]]
     """Training and held-out score, where there was a validation set."""

@@ -44,6 +44,8 @@ class Record:
     steps: int
     stop_reason: str
     validation_curve: list[dict[str, float]]
+    converged: bool
+    """Whether more steps would have changed little."""
 
 
 class History:

@@ -107,7 +107,7 @@ def steps(
         terms, norm = forward_backward()
         values = dict(zip(terms, torch.stack([*terms.values()]).tolist(), strict=True))
         finite = math.isfinite(float(norm)) and math.isfinite(values[GOAL])
-        rate = float(optimiser.param_groups[0]["lr"])
+        rate = learning_rate(optimiser)
         if finite:
             if searches:
                 optimiser.step(lambda: float(-forward_backward()[0][GOAL]))
@@ -116,6 +116,12 @@ def steps(
             objective.after_step()
             _advance(scheduler, values[GOAL])
         yield State(step, values, finite, rate)
+
+
+def learning_rate(optimiser: Optimizer) -> float:
+    """As the user gave it and the schedule left it: of a parameter whose gain is 1."""
+    first = optimiser.param_groups[0]
+    return float(first["lr"]) / float(first.get("gain", 1.0))
 
 
 def _advance(scheduler: LRScheduler | None, goal: float) -> None:

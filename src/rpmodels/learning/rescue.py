@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from rpmodels import errors
-from rpmodels.learning.loop import State
+from rpmodels.learning.loop import State, learning_rate
 
 EVERY = 25
 LIMIT = 5
@@ -38,11 +38,27 @@ class Rescue:
 
     def __call__(self, state: State) -> None:
         """Keep a good state now and then; bring it back after a bad one."""
-        if state.finite:
-            # The free energy was finite before the step; the weights must be so after it.
-            if state.step % EVERY == 0 and all(torch.isfinite(p).all() for p in self._module.parameters()):
-                self._good = self._snapshot(state.step)
+        if not state.finite:
+            self._go_back(state.step)
+        # The free energy was finite before the step; the weights must be so after it.
+        elif state.step % EVERY == 0 and self._is_finite():
+            self._good = self._snapshot(state.step)
+
+    def end(self, step: int) -> None:
+        """The last step has no next one to notice it: whenever a run pauses or ends, its numbers are finite."""
+        if self._is_finite():
             return
+        if self.step == 0:
+            self._go_back(step)
+            raise errors.never_finite(step)
+        self._go_back(step)
+
+    def _is_finite(self) -> bool:
+        """Of parameters, and of what a closed-form M-step has written."""
+        finite = all(bool(torch.isfinite(each).all()) for each in self._module.parameters())
+        return finite and not any(bool(torch.isnan(each).any()) for each in self._module.buffers())  # bounds may be ∞
+
+    def _go_back(self, now: int) -> None:
         step, weights, moments = self._good
         # Rates stay where the schedule has brought them by now, halved: those of the copy may be higher.
         rates = [group["lr"] for group in self._optimiser.param_groups]
@@ -50,9 +66,9 @@ class Rescue:
         self._optimiser.load_state_dict(moments)
         self.rescues += 1
         if self.rescues > LIMIT:
-            raise errors.diverged(state.step, LIMIT)
+            raise errors.diverged(now, LIMIT)
         for group, rate in zip(self._optimiser.param_groups, rates, strict=True):
             group["lr"] = 0.5 * rate
         if self._scheduler is not None:  # a schedule that computes from its base goes on from the lowered one
             self._scheduler.base_lrs = [rate * 0.5 for rate in self._scheduler.base_lrs]
-        warnings.warn(errors.rescued(state.step, step, self._optimiser.param_groups[0]["lr"]), stacklevel=2)
+        warnings.warn(errors.rescued(now, step, learning_rate(self._optimiser)), stacklevel=2)

@@ -17,9 +17,10 @@ from rpmodels.learning import consumers
 from rpmodels.learning.alternation import Alternation
 from rpmodels.learning.batch_reader import BatchReader
 from rpmodels.learning.batches import Divided, Minibatches
+from rpmodels.learning.convergence import Trend, trend
 from rpmodels.learning.distributed import communicator
 from rpmodels.learning.held_out import HeldOut
-from rpmodels.learning.loop import Consumer, Objective, State, steps
+from rpmodels.learning.loop import GOAL, Consumer, Objective, State, steps
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.learning.rescue import Rescue
 from rpmodels.learning.settings import TrainingSettings
@@ -50,6 +51,10 @@ class Run(Generic[Model]):
     rescues: int = 0
     """In the advance that is under way."""
     interrupted: bool = False
+    converged: bool = False
+    """Whether more steps would have changed little."""
+    trend: Trend | None = None
+    """Of the free energy, where that is what convergence was judged by."""
     fitted: Any = None
     """What `finish` made."""
     restorable: bool = True
@@ -105,6 +110,10 @@ class Run(Generic[Model]):
                 if state.stop_reason is not None:
                     self.stop_reason = state.stop_reason
                     break
+            rescue.end(self.step)
+        except KeyboardInterrupt:
+            rescue.end(self.step)
+            raise
         finally:
             if turns is not None:
                 turns.end()
@@ -133,11 +142,24 @@ class Run(Generic[Model]):
             self._stopping.finish(self.step)
             self.validation_curve = self._stopping.curve
         self._stopping = None  # it holds data
-        self.stop_reason = self.stop_reason or f"max_iter = {self.training.max_iter} steps"
+        self._close(data.training)
         logger.info("stopped at step %d: %s", self.step, self.stop_reason)
         with seeded(self.batches.step_seed()):  # some p₀ are drawn from
             self.fitted = self.objective.fitted(data.everything)
         self.objective.eval()
+
+    def _close(self, observations: Observations) -> None:
+        """Whether it has arrived: by its own criterion, by what comes after the last step, or by its trend."""
+        by_itself = self.stop_reason is not None and not self.interrupted
+        self.stop_reason = self.stop_reason or f"max_iter = {self.training.max_iter} steps"
+        ended = None if self.interrupted else self.training.finish(self.objective, observations)
+        if ended is not None:
+            self.stop_reason += f", then {ended.reason}"
+            self.converged = ended.converged
+            return
+        table = self.history.table()
+        self.trend = trend(table[GOAL], table["learning_rate"])
+        self.converged = by_itself or (not self.interrupted and self.trend is not None and not self.trend.rising)
 
     def _make_stopping(self, data: Divided) -> HeldOut | consumers.Plateau | None:
         stopping: HeldOut | consumers.Plateau | None = None
@@ -183,7 +205,9 @@ class Run(Generic[Model]):
     @property
     def record(self) -> consumers.Record:
         """What became of it."""
-        return consumers.Record(self.history.table(), self.step, self.stop_reason or "", self.validation_curve)
+        return consumers.Record(
+            self.history.table(), self.step, self.stop_reason or "", self.validation_curve, self.converged
+        )
 
     def recent(self) -> float:
         """Mean free energy over the last epoch: what starts are judged by."""

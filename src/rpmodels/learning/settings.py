@@ -1,16 +1,19 @@
 """How to train: the one block of settings that `train`, tournaments and estimators share."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch
+from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, MultiStepLR
 
 from rpmodels import errors
-from rpmodels.checks import Function, Integer, Nothing, Number, Rule, shown
+from rpmodels.checks import Function, Instance, Integer, Nothing, Number, Rule, shown
+from rpmodels.learning.finish import Finish, QuasiNewton
 from rpmodels.learning.loop import Objective
+from rpmodels.recognition import gains
 
 RULES: Mapping[str, Rule] = {
     "max_iter": Integer(1),
@@ -26,6 +29,7 @@ RULES: Mapping[str, Rule] = {
     "scheduler": Nothing() | Function("a function: optimiser → torch scheduler"),
     "low_rate": Number(least=0.0, below=1.0),
     "workers": Integer(0),
+    "finish": Instance(Finish),
 }
 """What the settings of a run may be."""
 
@@ -51,6 +55,7 @@ class TrainingSettings:
             None for jointly
         optimiser, scheduler: factories that replace the default AdamW and the drop
         workers: processes that read batches ahead of time; for data on disk or made on the way
+        finish: what comes after the last step
 
     """
 
@@ -67,6 +72,7 @@ class TrainingSettings:
     optimiser: Callable[[Iterable[Any]], Optimizer] | None = None
     scheduler: Callable[[Optimizer], LRScheduler] | None = None
     workers: int = 0
+    finish: Finish = field(default_factory=QuasiNewton)
 
     def __post_init__(self) -> None:
         for name, rule in RULES.items():
@@ -76,13 +82,20 @@ class TrainingSettings:
         """The user's, or AdamW with decay on weight matrices of the recognition networks only."""
         if self.optimiser is not None:
             return _made("optimiser", self.optimiser, objective.parameters(), Optimizer)
-        decayed = [p for p in objective.model.recognition.parameters() if p.ndim > 1]
-        chosen = {id(p) for p in decayed}
-        rest = [p for p in objective.parameters() if id(p) not in chosen]
+        by_gain = gains(objective.model.recognition)
+        decayed = {p for p in by_gain if p.ndim > 1}
+        kinds: dict[tuple[bool, float], list[nn.Parameter]] = {}
+        for parameter in objective.parameters():
+            kinds.setdefault((parameter in decayed, by_gain.get(parameter, 1.0)), []).append(parameter)
+        # A gain is for what is learnt, not for what decays: AdamW shrinks by rate × decay.
         groups = [
-            {"params": params, "weight_decay": decay}
-            for params, decay in ((decayed, self.weight_decay), (rest, 0.0))
-            if params
+            {
+                "params": parameters,
+                "gain": gain,
+                "lr": self.learning_rate * gain,
+                "weight_decay": self.weight_decay / gain if decays else 0.0,
+            }
+            for (decays, gain), parameters in kinds.items()
         ]
         # Fused: one call for all parameters, which matters when a step takes milliseconds.
         return torch.optim.AdamW(groups, lr=self.learning_rate, fused=True)

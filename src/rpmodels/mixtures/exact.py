@@ -18,6 +18,11 @@ class Exact(ExpectedLogMixture[TableMixture]):
         """Exact."""
         return Kind.EXACT
 
+    @property
+    def numbers_per_pair(self) -> int:
+        """None: sites read a table."""
+        return 0
+
     def check(self, family: Family) -> None:
         """The latent must take finitely many values."""
         if not isinstance(family, FiniteSupport):

@@ -1,6 +1,7 @@
 """One discrete latent per site: p(z = k) = π_k. Conditioning is a softmax (peer supervision, A14)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 from jaxtyping import Float, Int
@@ -94,6 +95,12 @@ class CategoricalPrior(HasLogDensity[Categorical]):
     def update(self, sums: Mapping[str, Tensor], fraction: float) -> None:
         """π from the expected counts."""
         self.simplex.update(sums["states"], fraction)
+
+    @contextmanager
+    def by_gradient(self) -> Iterator[None]:
+        """π."""
+        with self.simplex.by_gradient():
+            yield
 
     def parameter_kl(self) -> Float[Tensor, ""]:
         """KL(q(π)‖p(π))."""

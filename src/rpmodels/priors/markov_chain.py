@@ -1,7 +1,8 @@
 """Discrete latents along time: p(z_1) = π, p(z_{t+1} = j | z_t = i) = A_ij. Conditioning is forward–backward."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -166,6 +167,12 @@ class MarkovChainPrior(HasLogDensity[Categorical]):
         self.initial.update(sums["initial"], fraction)
         if "transitions" in sums:
             self.transition.update(sums["transitions"], fraction)
+
+    @contextmanager
+    def by_gradient(self) -> Iterator[None]:
+        """π and A."""
+        with self.initial.by_gradient(), self.transition.by_gradient():
+            yield
 
     def parameter_kl(self) -> Float[Tensor, ""]:
         """KL(q(π, A)‖p(π, A))."""

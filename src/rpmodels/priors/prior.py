@@ -1,7 +1,8 @@
 """The contract of a prior: absorb per-site potentials, give back the posterior they imply."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic
@@ -74,6 +75,11 @@ class Prior(nn.Module, ABC, Generic[F_co]):
 
     def update(self, sums: Mapping[str, Tensor], fraction: float) -> None:
         """The closed-form part of the M-step, from the sums of a batch that is this fraction of the data."""
+
+    @contextmanager
+    def by_gradient(self) -> Iterator[None]:
+        """Inside, what the closed-form M-step learns is among `parameters()`: for a search over all of them at once."""
+        yield
 
     @abstractmethod
     def parameter_kl(self) -> Float[Tensor, ""]:

@@ -4,6 +4,8 @@ Rows of a table are separate distributions, so an initial distribution is one ro
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from jaxtyping import Float
@@ -24,6 +26,11 @@ class Simplex(nn.Module, ABC):
     @abstractmethod
     def update(self, counts: Float[Tensor, "R K"], fraction: float) -> None:
         """Closed-form M-step from expected counts of a batch that is this fraction of all data."""
+
+    @contextmanager
+    def by_gradient(self) -> Iterator[None]:
+        """Inside, learned probabilities are a parameter (their logarithms); others have nothing to learn so."""
+        yield
 
     @abstractmethod
     def kl(self) -> Float[Tensor, ""]:
@@ -81,7 +88,8 @@ class LearnedSimplex(Simplex):
 
     def log_weights(self) -> Float[Tensor, "R K"]:
         """log π."""
-        return self.log_pi
+        logits = self._parameters.get("logits")
+        return self.log_pi if logits is None else torch.log_softmax(logits, -1)
 
     def probabilities(self) -> Float[Tensor, "R K"]:
         """π."""
@@ -98,6 +106,18 @@ class LearnedSimplex(Simplex):
         total = self.count.sum(-1, keepdim=True)
         updated = torch.where(total > 0, self.count / total.clamp_min(1e-30), self.probabilities())
         self.log_pi.copy_(_safe_log(updated))
+
+    @contextmanager
+    def by_gradient(self) -> Iterator[None]:
+        """log π up to a constant in every row; the counts follow once it is found."""
+        total = self.count.sum(-1, keepdim=True)
+        self.logits = nn.Parameter(self.log_pi.detach().clone())
+        try:
+            yield
+        finally:
+            self.log_pi.copy_(_safe_log(torch.softmax(self.logits.detach(), -1)))
+            self.count.copy_(self.pi * total)
+            del self.logits
 
     def kl(self) -> Float[Tensor, ""]:
         """Zero: a point estimate."""

@@ -9,6 +9,7 @@ from rpmodels.recognition.networks import (
     ConvolutionalNetwork,
     Linear,
     LookupTable,
+    gains,
     reinitialise,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "RecognitionFactor",
     "RelativeHead",
     "fit_scalings",
+    "gains",
     "reinitialise",
 ]

@@ -1,8 +1,13 @@
 """Recognition networks: from one observation (*event) to the raw numbers of one recognition factor.
 
 Any `nn.Module` that maps (n, *event) to (n, n_out) will do; these are the ones most users need.
+
+Adam moves a number by at most the learning rate a step. Weights between hidden units multiply each other, so that a
+network goes far in few steps; what *is* a natural parameter (a linear map, a table, a constant) does not. A module says
+so by its `gain`: how many times the learning rate its numbers move in a step (learning/settings.py).
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -11,6 +16,9 @@ from torch import Tensor, nn
 
 from rpmodels import errors
 from rpmodels.recognition.dropout import Dropout
+
+GAIN = 10.0
+"""Of what is a natural parameter itself; of a linear map, divided by the root of its width (docs/results/optimum.md)."""
 
 
 class MLP(nn.Sequential):
@@ -25,6 +33,7 @@ class MLP(nn.Sequential):
             layers += [nn.Linear(width, units), nn.ReLU(), Dropout(dropout)]
             width = units
         super().__init__(*layers, nn.Linear(width, n_out))
+        self.gain = 1.0 if hidden else max(1.0, GAIN / math.sqrt(max(1, width)))
         self.event_shape, self.n_out, self.hidden, self.dropout = tuple(event_shape), n_out, tuple(hidden), dropout
 
 
@@ -72,23 +81,15 @@ class ConvolutionalNetwork(nn.Module):
 
 
 class LookupTable(nn.Embedding):
-    """One row of raw numbers per label: the network of a factor whose observations are categories.
+    """One row of raw numbers per label, at first standard normal: the network of a factor that holds categories."""
 
-    Adam moves a number by about the learning rate a step, and unlike those of a network the numbers of a table do not
-    multiply each other: `gain` times the weights lets a table keep up with the networks beside it.
-    """
-
-    def __init__(self, n_labels: int, n_out: int, gain: float = 1.0) -> None:
+    def __init__(self, n_labels: int, n_out: int, gain: float = GAIN) -> None:
         self.n_labels, self.n_out, self.gain = n_labels, n_out, gain
         super().__init__(n_labels, n_out)
 
-    def reset_parameters(self) -> None:
-        """Rows of standard normal numbers."""
-        nn.init.normal_(self.weight, std=1.0 / self.gain)
-
     def forward(self, x: Int[Tensor, "n"]) -> Float[Tensor, "n out"]:
         """The rows of n labels."""
-        return self.gain * super().forward(x)
+        return super().forward(x)
 
 
 class ConstantPrecision(nn.Module):
@@ -97,6 +98,7 @@ class ConstantPrecision(nn.Module):
     def __init__(self, network: nn.Module, n_first: int, n_out: int) -> None:
         super().__init__()
         self.network, self.n_first, self.n_out = network, n_first, n_out
+        self.gain = GAIN
         self.rest = nn.Parameter(torch.zeros(n_out - n_first))
 
     def reset_parameters(self) -> None:
@@ -107,6 +109,21 @@ class ConstantPrecision(nn.Module):
         """Raw numbers of n observations."""
         first: Tensor = self.network(x)
         return torch.cat([first, self.rest.expand(len(first), -1)], -1)
+
+
+def gains(network: nn.Module) -> dict[nn.Parameter, float]:
+    """How many times the learning rate every parameter moves in a step: as the module says that holds it."""
+    found: dict[nn.Parameter, float] = {}
+
+    def walk(module: nn.Module, gain: float) -> None:
+        gain = float(getattr(module, "gain", gain))
+        found.update(dict.fromkeys(module.parameters(recurse=False), gain))
+        for child in module.children():
+            # A wrapper speaks of its own numbers only.
+            walk(child, 1.0 if isinstance(module, ConstantPrecision) else gain)
+
+    walk(network, 1.0)
+    return found
 
 
 def reinitialise(network: nn.Module) -> None:
