@@ -8,7 +8,7 @@ from sklearn.decomposition import FactorAnalysis
 import rpmodels as rp
 from oracles import dense_gaussian
 from rpmodels.baselines import GPFA
-from rpmodels.baselines.gpfa import NOISE, kernel
+from rpmodels.linear.gpfa import NOISE, kernel
 
 D, SCALES = 5, (2.0, 6.0)
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from rpmodels import lazy
-from rpmodels.baselines.gpfa import GPFA
+from rpmodels.linear import GPFA
 
 if TYPE_CHECKING:
     from rpmodels.paper.baselines import (

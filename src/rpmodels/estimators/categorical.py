@@ -16,7 +16,7 @@ from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.common import OF_STATES, WithFactors
 from rpmodels.estimators.description import Description, Latents, States
-from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, SplitMerge, Start, TrainingSettings
+from rpmodels.learning import KMeans, Mixture, Move, SplitMerge, Start, StatesStart, Strong, TrainingSettings
 from rpmodels.mixtures import PerSite
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -45,21 +45,23 @@ class RPCategorical(WithFactors, RPMEstimator):
     description = Description("categorical", States(), "n_states")
     usual: ClassVar[Mapping[str, Any]] = {"training.batch_size": 500}
     refused = OF_STATES
+    strong = Strong()
 
     n_states: int = argument(Integer(2), "K", default=10, kw_only=False)
     prior: Any = argument(
         Word("uniform", "learned") | Number(above=0.0) | Array(1),
         "over the states; K probabilities, or a Dirichlet concentration (variational Bayes)", default="uniform",
     )  # fmt: skip
+    learning_rate = 3e-3
+    n_init = 6
 
     # ---- building ---------------------------------------------------------------------------
 
     def _build(self, observations: Observations) -> RPM:
         return self._model_of_states(parts.categorical_prior(self.prior, self.n_states), PerSite(), observations)
 
-    def _starts(self) -> Sequence[Start]:
-        random = [RandomStart() for _ in range(self.n_init - 2)]
-        return [AsGiven(), *random, KMeansStart()][: self.n_init]
+    def _taught(self) -> Sequence[Start]:
+        return [StatesStart(each) for each in (KMeans(by_factor=False), Mixture(), KMeans())]
 
     def _move(self) -> Move | None:
         return SplitMerge()

@@ -72,8 +72,8 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
         prior, default = CircularPrior(self.learned_prior), self._regularisation(observations)
         return model_of_angles(prior, PerSite(), observations, self.network, self._chosen(), default)
 
-    def _starts(self) -> Sequence[learning.Start]:
-        return [learning.AsGiven(), *[learning.RandomStart() for _ in range(self.n_init - 1)]]
+    def _taught(self) -> Sequence[learning.Start]:
+        return []
 
     def _move(self) -> learning.Move | None:
         return None

@@ -10,7 +10,7 @@ from rpmodels.estimators.continuous import ContinuousEstimator
 from rpmodels.estimators.description import Coordinates, Description
 from rpmodels.estimators.layout import Layout, Rows
 from rpmodels.families import Family
-from rpmodels.learning import AsGiven, RandomStart, Start, TrainingSettings
+from rpmodels.learning import SharedStart, Start, TrainingSettings
 from rpmodels.mixtures import AtomPolicy, PerSite
 from rpmodels.observations import Observations, adapters, read
 from rpmodels.priors import GaussianPrior, Prior
@@ -47,8 +47,8 @@ class RPFA(ContinuousEstimator):
         factors = None if isinstance(X, Mapping) else tables.columns(self)
         return read(tables.checked(self, X, reset=False), factors=factors, **options), Rows()
 
-    def _starts(self) -> Sequence[Start]:
-        return [AsGiven(), *[RandomStart() for _ in range(self.n_init - 1)]]
+    def _taught(self) -> Sequence[Start]:
+        return [SharedStart()]
 
     def _interval(self, training: TrainingSettings) -> int:
         return max(1, round(INTERVAL * training.max_iter))

@@ -38,7 +38,8 @@ class RPGPFA(ContinuousEstimator):
     an array (N, T, *event), a list of (T_n, *event), or a dict {factor: either}; one array (T, D) is a long
     recording, cut into windows. Observations in neighbouring bins must not share noise: do not smooth.
 
-    From the third on, every other start begins with long length scales. By "auto", a step has as many trials as have
+    One start of two or more begins from linear GPFA; from the fourth on, every other one of the rest begins with long
+    length scales. By "auto", a step has as many trials as have
     ten thousand sites, and mixtures are pooled over time unless trials are aligned and many.
 
     Attributes:
@@ -115,9 +116,11 @@ class RPGPFA(ContinuousEstimator):
     def _atoms(self, observations: Observations) -> AtomPolicy:
         return atoms_of_series(self._chosen().inference.atoms, observations)
 
-    def _starts(self) -> Sequence[learning.Start]:
-        further = [learning.LongStart() if number % 2 else learning.RandomStart() for number in range(self.n_init - 1)]
-        return [learning.AsGiven(), *further]
+    def _taught(self) -> Sequence[learning.Start]:
+        return [learning.SmoothStart()]
+
+    def _free(self, number: int) -> learning.Start:
+        return learning.RandomStart() if number % 2 else learning.LongStart()
 
     def _interval(self, training: learning.TrainingSettings) -> int:
         return max(1, min(INTERVAL, training.max_iter // 4))

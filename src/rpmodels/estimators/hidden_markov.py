@@ -93,13 +93,9 @@ class RPHMM(WithFactors, RPMEstimator):
         """Then they tell the states apart, and what proposes states in any order is of no use."""
         return not isinstance(self.transitions, str | numbers.Real)
 
-    def _starts(self) -> Sequence[learning.Start]:
-        random = [learning.RandomStart() for _ in range(self.n_init - 2)]
-        return [
-            learning.AsGiven(),
-            *random,
-            learning.RandomStart() if self._transitions_known else learning.KMeansStart(),
-        ][: self.n_init]
+    def _taught(self) -> Sequence[learning.Start]:
+        kinds = () if self._transitions_known else (learning.KMeans(), learning.Mixture())
+        return [learning.StatesStart(each) for each in kinds]
 
     def _move(self) -> learning.Move | None:
         return None if self._transitions_known else learning.SplitMergeSites()

@@ -108,8 +108,8 @@ class RPLDS(ContinuousEstimator):
     def _atoms(self, observations: Observations) -> AtomPolicy:
         return atoms_of_series(self._chosen().inference.atoms, observations)
 
-    def _starts(self) -> Sequence[learning.Start]:
-        return [learning.AsGiven(), *[learning.RandomStart() for _ in range(self.n_init - 1)]]
+    def _taught(self) -> Sequence[learning.Start]:
+        return [learning.SmoothStart()]
 
     def _interval(self, training: learning.TrainingSettings) -> int:
         return max(1, min(INTERVAL, training.max_iter // 4))

@@ -11,7 +11,18 @@ from rpmodels.estimators.building import model_of_states
 from rpmodels.estimators.common import CommonArguments
 from rpmodels.estimators.regularisation import Regularisation, batch_size, either, regularisation
 from rpmodels.fitted import FittedRPM
-from rpmodels.learning import AsGiven, Move, Plan, RPMObjective, Start, TrainingSettings, device_of, dtype_of
+from rpmodels.learning import (
+    AsGiven,
+    Move,
+    Plan,
+    RandomStart,
+    RPMObjective,
+    Start,
+    Strong,
+    TrainingSettings,
+    device_of,
+    dtype_of,
+)
 from rpmodels.mixtures import AtomPolicy, Empirical, ExtraAtoms
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -23,7 +34,9 @@ class Planning(CommonArguments, ABC):
     """What an estimator must say so that a plan can be made: its model, its starts, and how these are compared."""
 
     low_rate: ClassVar[float] = 0.3
-    """Share of the steps after the drop of the learning rate."""
+    """Share of the steps in which the learning rate falls."""
+    strong: ClassVar[Strong | None] = None
+    """Regularisation while the fit searches."""
     sites_and_trials_a_step: ClassVar[tuple[int, int]] = (10_000, 20)
     """What "auto" batches have: about so many sites, at least so many trials."""
 
@@ -34,8 +47,12 @@ class Planning(CommonArguments, ABC):
         """A fresh model for these data."""
 
     @abstractmethod
-    def _starts(self) -> Sequence[Start]:
-        """Where the weights begin."""
+    def _taught(self) -> Sequence[Start]:
+        """Starts that a simpler method teaches, the most trusted first."""
+
+    def _free(self, number: int) -> Start:
+        """The start after so many others that nobody teaches; the first of all are the weights as given."""
+        return RandomStart()
 
     @abstractmethod
     def _move(self) -> Move | None:
@@ -59,6 +76,12 @@ class Planning(CommonArguments, ABC):
 
     # ---- what follows -------------------------------------------------------------------------
 
+    def _starts(self) -> Sequence[Start]:
+        """Half of `n_init` taught by different methods, the others free; one alone is as given."""
+        taught = self._taught()[: self.n_init // 2]
+        free = [AsGiven(), *(self._free(number) for number in range(1, self.n_init - len(taught)))]
+        return [*free, *taught]
+
     def _training(self, observations: Observations) -> TrainingSettings:
         """Settings of the loop for these data."""
         default = self._regularisation(observations)
@@ -76,6 +99,7 @@ class Planning(CommonArguments, ABC):
             optimiser=given.optimiser,
             scheduler=given.scheduler,
             workers=workers,
+            strong=self.strong,
         )
 
     def build(self, observations: Observations) -> tuple[RPM, TrainingSettings]:

@@ -147,10 +147,9 @@ class RPLDA(TransformerMixin, RPMEstimator):
             return priors.DirichletPrior.fixed(self.n_topics, self.alpha)
         return priors.DirichletPrior.learned(self.n_topics, self.alpha, symmetric=self.learn_alpha == "symmetric")
 
-    def _starts(self) -> Sequence[learning.Start]:
+    def _taught(self) -> Sequence[learning.Start]:
         # No k-means start: clusters of pixels are shades of grey, a good-looking start that no texture comes out of.
-        random = [learning.RandomStart() for _ in range(self.n_init - 2)]
-        return [learning.AsGiven(), *random, learning.SpectralStart()][: self.n_init]
+        return [learning.StatesStart(learning.Spectra())]
 
     def _move(self) -> learning.Move | None:
         return learning.SplitMergeSites()

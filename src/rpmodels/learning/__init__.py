@@ -2,6 +2,7 @@
 
 from rpmodels.learning.batches import Minibatches
 from rpmodels.learning.closing import closing_score
+from rpmodels.learning.clusters import Clusters, KMeans, Mixture, Spectra
 from rpmodels.learning.consumers import TimeLimit
 from rpmodels.learning.contenders import Attempt, Plan
 from rpmodels.learning.devices import device_of, dtype_of
@@ -9,9 +10,18 @@ from rpmodels.learning.loop import Objective, State, steps
 from rpmodels.learning.moves import Move, SplitMerge
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.learning.run import Run
-from rpmodels.learning.settings import RULES, TrainingSettings
+from rpmodels.learning.settings import RULES, Strong, TrainingSettings
 from rpmodels.learning.site_moves import SplitMergeSites
-from rpmodels.learning.starts import AsGiven, KMeansStart, LongStart, RandomStart, SpectralStart, Start
+from rpmodels.learning.starts import (
+    AsGiven,
+    GivenStart,
+    LongStart,
+    RandomStart,
+    SharedStart,
+    SmoothStart,
+    Start,
+    StatesStart,
+)
 from rpmodels.learning.tournament import Context, tournament
 from rpmodels.learning.train import train
 
@@ -19,21 +29,28 @@ __all__ = [
     "RULES",
     "AsGiven",
     "Attempt",
+    "Clusters",
     "Context",
-    "KMeansStart",
+    "GivenStart",
+    "KMeans",
     "LongStart",
     "Minibatches",
+    "Mixture",
     "Move",
     "Objective",
     "Plan",
     "RPMObjective",
     "RandomStart",
     "Run",
-    "SpectralStart",
+    "SharedStart",
+    "SmoothStart",
     "SplitMerge",
     "SplitMergeSites",
+    "Spectra",
     "Start",
     "State",
+    "StatesStart",
+    "Strong",
     "TimeLimit",
     "TrainingSettings",
     "closing_score",

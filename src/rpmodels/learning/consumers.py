@@ -60,9 +60,17 @@ class History:
 
     def recent(self, window: int) -> float:
         """Mean free energy of the last steps; steps that had to be rescued do not count."""
-        values = np.array([row[GOAL] for row in self._rows[-window:]])
-        good = values[np.isfinite(values)]
+        good = self._last(window)
         return float(good.mean()) if len(good) else -math.inf
+
+    def noise(self, window: int) -> float:
+        """Standard error of that mean."""
+        good = self._last(window)
+        return float(good.std(ddof=1) / math.sqrt(len(good))) if len(good) > 1 else 0.0
+
+    def _last(self, window: int) -> NDArray[np.float64]:
+        values = np.array([row[GOAL] for row in self._rows[-window:]], np.float64)
+        return values[np.isfinite(values)]
 
     @property
     def any_finite(self) -> bool:

@@ -26,6 +26,8 @@ class Attempt:
     kind: str
     seed: int
     free_energies: list[float] = field(default_factory=list)
+    noise: list[float] = field(default_factory=list)
+    """Standard errors of these, as batches and dropout make them vary."""
     failure: str | None = None
     again: bool = False
     """Whether it stands for an earlier start that was stuck."""
@@ -46,33 +48,42 @@ class Contender(Generic[Model]):
     checkpoints: Checkpoints | None = None
     reached: int = 0
     """The step of the last comparison. The run itself may be further when it came from a checkpoint."""
-    recorded: list[float] = field(default_factory=list)
+    recorded: list[tuple[float, float]] = field(default_factory=list)
 
     @property
     def free_energy(self) -> float:
         """At the last comparison."""
         return self.attempt.free_energies[-1]
 
+    @property
+    def noise(self) -> float:
+        """Its standard error there."""
+        return self.attempt.noise[-1]
+
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Back to a checkpoint."""
         self.run.restore(saved["run"])
-        self.recorded = list(saved["free_energies"])
+        self.recorded = list(zip(saved["free_energies"], saved["noise"], strict=True))
         self.attempt.failure = saved["failure"]
 
     def train_to(self, observations: Observations, until: int) -> "Contender[Model]":
         """Train to this step and write down the free energy there, or look it up."""
         self.reached = until
         if self.recorded:
-            self.attempt.free_energies.append(self.recorded.pop(0))
+            self._write_down(*self.recorded.pop(0))
             return self
         try:
             self.run.advance(observations, until, self.saving())
-            self.attempt.free_energies.append(self.run.recent())
+            self._write_down(self.run.recent(), self.run.noise())
         except errors.NumericalError as failure:
             self.attempt.failure = str(failure)
-            self.attempt.free_energies.append(-math.inf)
+            self._write_down(-math.inf, 0.0)
         self.save()
         return self
+
+    def _write_down(self, free_energy: float, noise: float) -> None:
+        self.attempt.free_energies.append(free_energy)
+        self.attempt.noise.append(noise)
 
     def save(self) -> bool:
         """Write a checkpoint now, where there are any."""
@@ -88,7 +99,7 @@ class Contender(Generic[Model]):
 
     def _beside(self) -> dict[str, Any]:
         about = asdict(self.attempt)
-        return {name: about[name] for name in ("free_energies", "failure")}
+        return {name: about[name] for name in ("free_energies", "noise", "failure")}
 
 
 @dataclass(frozen=True)
@@ -128,7 +139,7 @@ def enter(
     own = copy.deepcopy(plan.model)
     saved = None if checkpoints is None else checkpoints.load(attempt.key)
     if saved is None:
-        start(own, data.training, attempt.seed)
+        start(own, data.training, attempt.seed, plan.training.max_iter)
         communicator().same(own.state_dict())
     run = Run.start(own, data, plan.training, attempt.seed, plan.objective)
     contender = Contender(start, attempt, run, checkpoints)

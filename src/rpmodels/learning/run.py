@@ -22,6 +22,7 @@ from rpmodels.learning.distributed import communicator
 from rpmodels.learning.held_out import HeldOut
 from rpmodels.learning.loop import GOAL, Consumer, Objective, State, steps
 from rpmodels.learning.objective import RPMObjective
+from rpmodels.learning.relaxing import Relaxing
 from rpmodels.learning.rescue import Rescue
 from rpmodels.learning.settings import TrainingSettings
 from rpmodels.learning.trainable import Model
@@ -93,6 +94,8 @@ class Run(Generic[Model]):
         objective.group = communicator() if objective.shares else ALONE
         rescue = Rescue(objective, self.optimiser, self.scheduler, self.step, self.rescues)
         every: list[Consumer] = [self.history, rescue, *consumers]
+        if self.training.strong is not None:
+            every.append(Relaxing(objective, self.optimiser, self.training, self.step))
         turns = None
         if self.training.alternate is not None and objective.local_parameters():
             turns = Alternation(objective, self.training.alternate, self.step)
@@ -211,7 +214,15 @@ class Run(Generic[Model]):
 
     def recent(self) -> float:
         """Mean free energy over the last epoch: what starts are judged by."""
-        return self.history.recent(max(10, self.batches.per_epoch))
+        return self.history.recent(self._window)
+
+    def noise(self) -> float:
+        """Standard error of `recent`."""
+        return self.history.noise(self._window)
+
+    @property
+    def _window(self) -> int:
+        return max(10, self.batches.per_epoch)
 
 
 def _agree(state: State, others: Communicator) -> None:

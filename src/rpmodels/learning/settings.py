@@ -4,16 +4,26 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import torch
-from torch import nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler, MultiStepLR
+from torch.optim.lr_scheduler import LRScheduler
 
 from rpmodels import errors
 from rpmodels.checks import Function, Instance, Integer, Nothing, Number, Rule, shown
 from rpmodels.learning.finish import Finish, QuasiNewton
 from rpmodels.learning.loop import Objective
-from rpmodels.recognition import gains
+from rpmodels.learning.optimisers import adamw, flat_then_cosine
+
+
+
+@dataclass(frozen=True)
+class Strong:
+    """How many times stronger regularisation is while a fit searches, and for which share of its steps."""
+
+    dropout: float = 2.5
+    input_dropout: float = 3.0
+    weight_decay: float = 10.0
+    share: float = 0.6
+
 
 RULES: Mapping[str, Rule] = {
     "max_iter": Integer(1),
@@ -30,11 +40,14 @@ RULES: Mapping[str, Rule] = {
     "low_rate": Number(least=0.0, below=1.0),
     "workers": Integer(0),
     "finish": Instance(Finish),
+    "strong": Nothing() | Instance(Strong),
 }
 """What the settings of a run may be."""
 
 
 Made = TypeVar("Made")
+
+
 
 
 @dataclass(frozen=True)
@@ -43,19 +56,20 @@ class TrainingSettings:
 
     Args:
         max_iter: gradient steps at most
-        learning_rate: of AdamW; dropped once, tenfold, for the last `low_rate` of the steps
+        learning_rate: of AdamW; along a cosine to a hundredth over the last `low_rate` of the steps
         batch_size: observations a step; None for all
         weight_decay: on the weights of the recognition networks, not on biases
         max_gradient_norm: clipping; None for none
         tol, patience: stop when the mean free energy gains less than tol over `patience` steps; None: never.
             With validation, stop when the held-out score has not improved for `patience` steps
         validation_fraction: share of observations held out to stop by
-        low_rate: share of the steps after the drop of the learning rate
+        low_rate: share of the steps in which the learning rate falls
         alternate: train the trials' own parameters (of a free E-step) and all others by turns of so many steps;
             None for jointly
-        optimiser, scheduler: factories that replace the default AdamW and the drop
+        optimiser, scheduler: factories that replace the default AdamW and the fall of its rate
         workers: processes that read batches ahead of time; for data on disk or made on the way
         finish: what comes after the last step
+        strong: regularisation while the fit searches; None: as always
 
     """
 
@@ -73,6 +87,7 @@ class TrainingSettings:
     scheduler: Callable[[Optimizer], LRScheduler] | None = None
     workers: int = 0
     finish: Finish = field(default_factory=QuasiNewton)
+    strong: Strong | None = None
 
     def __post_init__(self) -> None:
         for name, rule in RULES.items():
@@ -82,29 +97,13 @@ class TrainingSettings:
         """The user's, or AdamW with decay on weight matrices of the recognition networks only."""
         if self.optimiser is not None:
             return _made("optimiser", self.optimiser, objective.parameters(), Optimizer)
-        by_gain = gains(objective.model.recognition)
-        decayed = {p for p in by_gain if p.ndim > 1}
-        kinds: dict[tuple[bool, float], list[nn.Parameter]] = {}
-        for parameter in objective.parameters():
-            kinds.setdefault((parameter in decayed, by_gain.get(parameter, 1.0)), []).append(parameter)
-        # A gain is for what is learnt, not for what decays: AdamW shrinks by rate × decay.
-        groups = [
-            {
-                "params": parameters,
-                "gain": gain,
-                "lr": self.learning_rate * gain,
-                "weight_decay": self.weight_decay / gain if decays else 0.0,
-            }
-            for (decays, gain), parameters in kinds.items()
-        ]
-        # Fused: one call for all parameters, which matters when a step takes milliseconds.
-        return torch.optim.AdamW(groups, lr=self.learning_rate, fused=True)
+        return adamw(objective.model.recognition, objective.parameters(), self.learning_rate, self.weight_decay)
 
     def make_scheduler(self, optimiser: Optimizer) -> LRScheduler | None:
-        """The user's, or one tenfold drop."""
+        """The user's, or a flat rate that ends in a cosine."""
         if self.scheduler is not None:
             return _made("scheduler", self.scheduler, optimiser, LRScheduler)
-        return MultiStepLR(optimiser, [max(1, round(self.max_iter * (1 - self.low_rate)))])
+        return flat_then_cosine(optimiser, self.max_iter, self.low_rate)
 
 
 def _made(what: str, factory: Callable[[Any], Made], given: Any, kind: type[Made]) -> Made:

@@ -24,7 +24,7 @@ def are_images(observations: Observations) -> bool:
 def spectral_features(model: RPM, observations: Observations, seed: int) -> NDArray[Any]:
     """Standardised log power spectra, reduced by PCA: blind to brightness and to where in a patch something is."""
     (shape,) = {spec.event_shape for spec in observations.specs.values() if not spec.is_label}
-    pixels = features(model, observations).reshape(-1, *shape)
+    pixels = np.concatenate([table for table, _ in features(model, observations)], 1).reshape(-1, *shape)
     pixels = pixels - pixels.mean((-2, -1), keepdims=True)
     window = np.outer(*(np.hanning(side + 2)[1:-1] for side in shape[-2:]))
     power = np.square(np.abs(np.fft.rfft2(pixels * window))).reshape(len(pixels), -1)

@@ -1,15 +1,17 @@
-"""Where a run starts: random weights, or weights taught to agree with k-means."""
+"""Where a run starts: random weights, or weights taught what a simpler method finds, or what the user knows."""
 
 from abc import ABC, abstractmethod
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from rpmodels.families import FiniteSupport
-from rpmodels.learning.spectra import are_images, spectral_features
-from rpmodels.learning.teaching import MANY, compact_features, k_means, teach
+from rpmodels.families import FiniteSupport, Gaussian
+from rpmodels.learning.clusters import Clusters
+from rpmodels.learning.teaching import MANY, compact, features, teach
 from rpmodels.learning.trainable import Trainable
+from rpmodels.linear import shared_components, smooth_latents
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.priors import GaussianProcessPrior
@@ -21,10 +23,12 @@ class Start(ABC):
     """Brings a prepared model to where training begins."""
 
     name: str
+    taught: ClassVar[bool] = False
+    """Whether it has had a lesson, which lets it lead at first: taught starts are compared with each other."""
 
     @abstractmethod
-    def __call__(self, model: Any, observations: Observations, seed: int) -> None:
-        """Change the model's weights in place."""
+    def __call__(self, model: Any, observations: Observations, seed: int, longest: int | None = None) -> None:
+        """Change the model's weights in place, before a fit of `longest` steps."""
 
 
 class AsGiven(Start):
@@ -32,7 +36,7 @@ class AsGiven(Start):
 
     name = "as given"
 
-    def __call__(self, model: Trainable, observations: Observations, seed: int) -> None:
+    def __call__(self, model: Trainable, observations: Observations, seed: int, longest: int | None = None) -> None:
         """Nothing to do."""
 
 
@@ -41,7 +45,7 @@ class RandomStart(Start):
 
     name = "random"
 
-    def __call__(self, model: Trainable, observations: Observations, seed: int) -> None:
+    def __call__(self, model: Trainable, observations: Observations, seed: int, longest: int | None = None) -> None:
         """Draw the networks anew."""
         with seeded(seed):
             reinitialise(model.recognition)
@@ -57,7 +61,7 @@ class LongStart(Start):
     name = "long length scale"
     times = 4.0
 
-    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
+    def __call__(self, model: RPM, observations: Observations, seed: int, longest: int | None = None) -> None:
         """Draw the networks anew and stretch the prior."""
         with seeded(seed):
             reinitialise(model.recognition)
@@ -65,48 +69,90 @@ class LongStart(Start):
             model.prior.stretch(self.times)
 
 
-class KMeansStart(Start):
-    """Fresh weights, then a short supervised lesson: every factor learns the k-means cluster of its observation.
+class StatesStart(Start):
+    """Fresh weights, then a lesson: every factor learns the cluster of its observation, found by this method."""
 
-    Factors that share one network are averaged before clustering (the sum of their squared distances to
-    a common centre is that of their mean); others are put side by side.
-    """
+    taught = True
 
-    name = "k-means"
+    def __init__(self, clusters: Clusters) -> None:
+        self.clusters = clusters
+        self.name = clusters.name
 
-    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
-        """Cluster, then teach."""
+    def __call__(self, model: RPM, observations: Observations, seed: int, longest: int | None = None) -> None:
+        """Cluster the sites that exist, then teach; nothing where they are fewer than states."""
         with seeded(seed):
             reinitialise(model.recognition)
         observations = observations.some(MANY)
-        _teach_clusters(model, observations, compact_features(model, observations, seed), seed)
+        there = observations.exists
+        n_states = cast(FiniteSupport, model.prior.family).n_states
+        found = self.clusters(model, observations, n_states, seed) if there.sum() >= n_states else None
+        if found is not None:
+            states = np.zeros(there.shape, np.int64)
+            states[there] = found[there.ravel()]
+            teach(model, observations, states, seed, longest)
 
 
-class SpectralStart(Start):
-    """The same for textures, by clusters of power spectra. Fresh weights alone where observations are no images.
+class SharedStart(Start):
+    """Fresh weights, then a lesson: every factor learns what it shares with the others by a linear analysis (CCA)."""
 
-    Clusters of pixels are shades of grey; spectra tell textures apart (docs/results/lda.md). Many starts of k-means:
-    its own poor optima shall not decide where a fit begins.
-    """
+    name = "CCA"
+    taught = True
 
-    name = "spectra"
-    n_init = 20
-
-    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
-        """Cluster, then teach."""
+    def __call__(self, model: RPM, observations: Observations, seed: int, longest: int | None = None) -> None:
+        """Find, then teach."""
         with seeded(seed):
             reinitialise(model.recognition)
         observations = observations.some(MANY)
-        if are_images(observations):
-            features = spectral_features(model, observations, seed)
-            _teach_clusters(model, observations, features, seed, self.n_init)
+        tables, present = zip(*features(model, observations), strict=True)
+        found = shared_components(tables, present, cast(Gaussian, model.prior.family).latents)
+        teach(model, observations, found.reshape(*observations.exists.shape, -1), seed, longest)
 
 
-def _teach_clusters(model: RPM, observations: Observations, features: NDArray[Any], seed: int, n_init: int = 3) -> None:
-    """The clusters of the sites that exist; nothing where they are fewer than states."""
-    n_states = cast(FiniteSupport, model.prior.family).n_states
-    there = observations.exists
-    if there.sum() >= n_states:
-        states = np.zeros(there.shape, np.int64)
-        states[there] = k_means(features[there.ravel()], n_states, seed, n_init)
-        teach(model, observations, states, seed)
+class SmoothStart(Start):
+    """Fresh weights, then a lesson: every factor learns the latents of linear GPFA, whose time scales the prior takes.
+
+    Of vectors of channels: pixels are not linear in what they show, and where there is nothing else weights are random.
+    """
+
+    name = "GPFA"
+    taught = True
+
+    def __call__(self, model: RPM, observations: Observations, seed: int, longest: int | None = None) -> None:
+        """Find, then teach."""
+        with seeded(seed):
+            reinitialise(model.recognition)
+        observations = observations.some(MANY)
+        vectors = [name for name, spec in observations.specs.items() if len(spec.event_shape) == 1]
+        if not vectors:
+            return
+        shape = observations.exists.shape
+        wide = np.concatenate([table for table, _ in features(model, observations, vectors)], 1)
+        rows = compact(wide, seed).reshape(*shape, -1)
+        found = smooth_latents(rows, observations.exists, cast(Gaussian, model.prior.family).latents)
+        if isinstance(model.prior, GaussianProcessPrior):
+            step = _usual_step(observations)
+            model.prior.set_length_scales(torch.as_tensor(found.time_scales * step))
+        teach(model, observations, found.latents, seed, longest)
+
+
+class GivenStart(Start):
+    """Fresh weights, then a lesson: every factor learns the latents that the user gave, states or numbers."""
+
+    name = "given latents"
+    taught = True
+
+    def __init__(self, latents: NDArray[Any]) -> None:
+        self.latents = latents
+
+    def __call__(self, model: RPM, observations: Observations, seed: int, longest: int | None = None) -> None:
+        """Teach."""
+        with seeded(seed):
+            reinitialise(model.recognition)
+        teach(model, observations, self.latents, seed, longest)
+
+
+def _usual_step(observations: Observations) -> float:
+    """Between two sites, in units of time."""
+    both = observations.exists[:, 1:] & observations.exists[:, :-1]
+    steps = np.diff(observations.times, axis=1)[both]
+    return float(np.median(steps)) if steps.size else 1.0

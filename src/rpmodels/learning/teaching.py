@@ -1,7 +1,9 @@
-"""Short supervised lessons for discrete latents: what k-means starts and split moves have in common."""
+"""Short supervised lessons: what starts from given or guessed latents and split moves have in common."""
 
+import math
 import warnings
-from typing import Any, cast
+from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,75 +14,93 @@ from sklearn.exceptions import ConvergenceWarning
 
 from rpmodels.families import FiniteSupport
 from rpmodels.learning.batches import Minibatches
+from rpmodels.learning.optimisers import adamw
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.recognition import RecognitionFactor
 from rpmodels.seeding import seeded
 
 COMPONENTS = 50
-LEARNING_RATE = 1e-3
+RATE_OF_STATES, RATE_OF_NUMBERS = 1e-3, 1e-2
 BATCH = 500
 """Sites a step of a lesson."""
 LESSON = 300
+SHARE = 0.25
+"""Of the steps of a fit that a lesson may take."""
 MANY = 50_000
 """Observations that are enough to cluster and to teach by."""
 ENOUGH = 0.3
 """Mean −log f_j of the right state, in nats, at which a lesson ends: three quarters of the belief."""
 
 
-def teach(model: RPM, observations: Observations, states: NDArray[np.int64], seed: int) -> None:
-    """Every factor learns to recognise the given state of its observation, states (N, T).
+def teach(
+    model: RPM, observations: Observations, latents: NDArray[Any], seed: int, longest: int | None = None
+) -> None:
+    """Every factor learns to recognise the given latents: −log f_j(z|x) of states (N, T) or of numbers (N, T, K).
 
-    The lesson ends when the states are recognised well (not perfectly: the free energy shall have the last
-    word), or after `LESSON` steps.
+    The lesson ends when states are recognised well (not perfectly: the free energy shall have the last word), or after
+    `LESSON` steps, and is never longer than a share of what it prepares, a fit of `longest` steps.
     """
-    family = cast(FiniteSupport, model.prior.family)
-    optimiser = torch.optim.Adam(model.recognition.parameters(), LEARNING_RATE)
+    family = model.prior.family
+    finite = isinstance(family, FiniteSupport)
+    optimiser = adamw(model.recognition, model.recognition.parameters(), RATE_OF_STATES if finite else RATE_OF_NUMBERS)
     sites = max(1.0, float(observations.exists.sum(1).mean()))
     batches = Minibatches(len(observations), max(2, round(BATCH / sites)), seed)
     model.train()
-    for _ in range(LESSON):
+    for _ in range(LESSON if longest is None else min(LESSON, math.ceil(SHARE * longest))):
         index = batches.next()
         batch = observations.batch(index, model.dtype, model.device)
-        target = torch.as_tensor(states[index][:, : batch.sites.exists.shape[1]], device=model.device)
+        z = torch.as_tensor(latents[index][:, : batch.sites.exists.shape[1]], device=model.device)
+        t = family.statistic(z if finite else z.to(model.dtype)).to(model.dtype)
         loss = torch.zeros((), dtype=model.dtype, device=model.device)
         with seeded(batches.step_seed()):
             references = model.references(batch.sites)
-            for name, factor in model.recognise(batch).items():
-                log_f = family.log_probabilities(references[name] + factor.g)
-                picked = log_f.gather(-1, target[..., None].long())[..., 0]
-                loss = loss - factor.masked(picked).sum() / factor.present.sum().clamp_min(1)
+            for (name, recogniser), factor in zip(model.recognisers(), model.recognise(batch).values(), strict=True):
+                log_f = recogniser.family.log_density(references[name] + factor.g, factor.targets.mean(t))
+                loss = loss - factor.masked(log_f).sum() / factor.present.sum().clamp_min(1)
         optimiser.zero_grad(set_to_none=True)
         if not bool(torch.isfinite(loss)):
             continue
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
-        if float(loss.detach()) < ENOUGH * len(model.names):
+        if finite and float(loss.detach()) < ENOUGH * len(model.names):
             break
 
 
-def compact_features(model: RPM, observations: Observations, seed: int) -> NDArray[Any]:
-    """`features`, reduced by PCA where they are many."""
-    return compact(features(model, observations), seed)
+def compact_features(
+    model: RPM, observations: Observations, seed: int, by_factor: bool = True, components: int = COMPONENTS
+) -> NDArray[Any]:
+    """What the networks see at every site, side by side, reduced by PCA where it is wide.
+
+    `by_factor`: every factor's columns divided by the root of their number, so that factors count and not columns.
+    """
+    tables = [table / np.sqrt(table.shape[1]) if by_factor else table for table, _ in features(model, observations)]
+    return compact(np.concatenate(tables, 1), seed, components)
 
 
-def compact(wide: NDArray[Any], seed: int) -> NDArray[Any]:
+def compact(wide: NDArray[Any], seed: int, components: int = COMPONENTS) -> NDArray[Any]:
     """Principal components, where columns are many."""
-    if min(wide.shape) <= COMPONENTS:
+    if min(wide.shape) <= components:
         return wide
-    reduced = PCA(COMPONENTS, svd_solver="randomized", random_state=seed % 2**32).fit_transform(wide)
+    reduced = PCA(components, svd_solver="randomized", random_state=seed % 2**32).fit_transform(wide)
     return np.asarray(reduced)
 
 
-def features(model: RPM, observations: Observations) -> NDArray[Any]:
-    """Scaled inputs per site, (N·T, D): tied factors averaged, others side by side, absent ones zero."""
+def features(
+    model: RPM, observations: Observations, names: Collection[str] | None = None
+) -> list[tuple[NDArray[Any], NDArray[np.bool_]]]:
+    """Scaled inputs per site (N·T, D), zero where absent, and where they are there: a table for every network.
+
+    Factors that share one network are averaged: the sum of their squared distances to a common centre is that of their
+    mean. Labels, which say which class directly, count only where there is nothing else. `names`: of these factors.
+    """
     tied: dict[int, list[tuple[str, RecognitionFactor]]] = {}
     for name, each in model.recognisers():
-        if not observations.specs[name].is_label:
+        if not observations.specs[name].is_label and (names is None or name in names):
             tied.setdefault(id(each.network), []).append((name, each))
-    if not tied:  # labels only: one-hot
-        return np.concatenate([_one_hot(observations, name) for name in model.names], 1)
-    columns = []
+    if not tied:
+        return [(_one_hot(observations, name), observations.present[name].reshape(-1)) for name in model.names]
+    tables = []
     for group in tied.values():
         total = np.zeros((1, 1), np.float32)
         count = np.zeros((observations.exists.size, 1), np.float32)
@@ -93,8 +113,8 @@ def features(model: RPM, observations: Observations) -> NDArray[Any]:
                 scaled = recogniser.scaling(rows, torch.float32).flatten(1).cpu().numpy()
             total = total + scaled * have
             count += have
-        columns.append(total / np.maximum(count, 1))
-    return np.concatenate(columns, 1)
+        tables.append((total / np.maximum(count, 1), count[:, 0] > 0))
+    return tables
 
 
 def _one_hot(observations: Observations, name: str) -> NDArray[Any]:

@@ -32,6 +32,10 @@ CHALLENGE = 2
 """Intervals that champion and rival train before they are compared."""
 STUCK = 0.05
 """A start that has not learnt this share of what is enough after two intervals is stuck (factors that say nothing)."""
+FINAL = 0.22
+"""Of all steps, after which the best taught and the best free start are compared."""
+BEYOND = 2.0
+"""Standard errors by which a move must be better to be kept."""
 CLEAR = 4.0
 """Times what is enough: a start so far ahead needs no more rivals."""
 
@@ -116,7 +120,11 @@ class _Field(Generic[Model]):
 
 
 def _halve(field: _Field[Model], alive: list[Contender[Model]], attempts: list[Attempt], progress: Progress) -> None:
-    """Comparison after comparison until one is left, in `alive`."""
+    """Comparison after comparison until one is left, in `alive`.
+
+    Taught starts are compared with each other, and so are free ones, as a lesson lets the former lead for a while; the
+    best of both meet once `FINAL` of all steps have made that even.
+    """
     interval, enough = field.plan.interval, field.plan.enough
     reached, longest = interval, field.plan.training.max_iter
     while reached <= longest:
@@ -132,13 +140,22 @@ def _halve(field: _Field[Model], alive: list[Contender[Model]], attempts: list[A
         if math.isinf(leader):
             raise errors.diverged(reached, len(attempts))
         if leader > enough or 2 * reached > longest:
-            alive[:] = alive[: math.ceil(len(alive) / 2)]
+            alive[:] = _kept(alive, final=reached >= FINAL * longest)
             progress.advance(leader)
         if len(alive) == 1:
             return
         reached += interval
         if reached <= longest:
             field.train_to(alive, reached)
+    alive[:] = alive[:1]
+
+
+def _kept(alive: Sequence[Contender[Model]], final: bool) -> list[Contender[Model]]:
+    """The better half of either league, best first; of two finalists the better one."""
+    leagues = [[each for each in alive if each.start.taught is taught] for taught in (True, False)]
+    kept = [each for league in leagues for each in league[: math.ceil(len(league) / 2)]]
+    kept.sort(key=lambda each: each.free_energy, reverse=True)
+    return kept[:1] if final and all(len(league) <= 1 for league in leagues) else kept
 
 
 def _stuck(alive: Sequence[Contender[Model]], enough: float) -> list[Contender[Model]]:
@@ -173,7 +190,7 @@ def _challenge(field: _Field[Model], alive: list[Contender[Model]], attempts: li
         attempts.append(rival.attempt)
         champion.train_to(observations, until)
         rival.train_to(observations, until)
-        better = rival.free_energy > champion.free_energy
+        better = rival.free_energy > champion.free_energy + BEYOND * math.hypot(champion.noise, rival.noise)
         logger.info(
             "move %s: %.4f nats against %.4f",
             "kept" if better else "dropped", rival.free_energy, champion.free_energy,

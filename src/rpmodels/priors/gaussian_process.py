@@ -129,6 +129,18 @@ class GaussianProcessPrior(HasInducing, HasLogDensity[Gaussian]):
             name = "period_length" if isinstance(part, PeriodicKernel) else "lengthscale"
             setattr(part, name, getattr(part, name) * times)
 
+    @torch.no_grad()
+    def set_length_scales(self, scales: Float[Tensor, "K"]) -> None:
+        """In the user's units of time, of the first part of the kernel that has one; their median where all share it.
+
+        A period is no length scale: kernels that have one stay as they are.
+        """
+        parts = self._scaled_parts()
+        if parts and not isinstance(parts[0], PeriodicKernel):
+            present = parts[0].lengthscale
+            wanted = scales if present.numel() == self.latents else scales.median().expand(present.numel())
+            parts[0].lengthscale = (wanted / self.time_scale).to(present).reshape(present.shape)
+
     @property
     def couples_sites(self) -> bool:
         """The sites of a trial teach each other."""

@@ -1,6 +1,7 @@
 """Recognition networks and heads: from observations to potentials."""
 
 from rpmodels.recognition.computing import Compiled, Computing, Mixed, Plain
+from rpmodels.recognition.dropout import Dropout
 from rpmodels.recognition.factor import RecognitionFactor, fit_scalings
 from rpmodels.recognition.heads import AbsoluteHead, Head, RelativeHead
 from rpmodels.recognition.networks import (
@@ -20,6 +21,7 @@ __all__ = [
     "Computing",
     "ConstantPrecision",
     "ConvolutionalNetwork",
+    "Dropout",
     "Head",
     "Linear",
     "LookupTable",

@@ -10,8 +10,13 @@ LEVELS = 256
 class Dropout(nn.Dropout):
     """As torch's, four times as fast on a CPU, where drawing one number per unit takes longer than a small network.
 
-    Every unit takes one byte of a random word, so the probability is rounded to 1/256.
+    Every unit takes one byte of a random word, so the probability is rounded to 1/256. `usual` is the probability that
+    it was made with; a search may raise `p` above it for a while.
     """
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p)
+        self.usual = p
 
     def forward(self, input: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Units set to zero with probability p while training, the others scaled up to keep the mean."""

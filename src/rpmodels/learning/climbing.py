@@ -1,0 +1,109 @@
+"""L-BFGS on the free energy of all observations at once."""
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from rpmodels import errors
+from rpmodels.carriers import Batch
+from rpmodels.families import Gaussian
+from rpmodels.learning.loop import GOAL
+from rpmodels.learning.objective import RPMObjective
+from rpmodels.observations import Observations
+
+ROUNDS = 20
+ITERATIONS = 20
+"""Of L-BFGS in a round."""
+STILL = 1e-5
+"""A round that gains less, relative to the free energy, is the last."""
+OF_PRECISION = 10.0
+"""Times the penalty: that a precision varies with the observation takes more rows to know than a mean does."""
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """½ strength Σ w² of the weights of networks, not of their constants, per observation: a normal prior of weights."""
+
+    strength: float
+
+    def of(self, objective: RPMObjective) -> Float[Tensor, ""]:
+        """Nats per observation."""
+        total = torch.zeros((), dtype=objective.model.dtype, device=objective.model.device)
+        if self.strength == 0:
+            return total
+        for _, recogniser in objective.model.recognisers():
+            family = recogniser.family
+            first = family.latents if isinstance(family, Gaussian) else family.raw_size
+            for layer in recogniser.network.modules():
+                if isinstance(layer, nn.Linear):
+                    squares = layer.weight.square().sum(1)
+                    total = total + squares[:first].sum() + OF_PRECISION * squares[first:].sum()
+        return 0.5 * self.strength / objective.n_observations * total
+
+
+@dataclass(frozen=True)
+class Climbed:
+    """From where to where."""
+
+    gained: float
+    """Nats per observation, without the penalty."""
+    still: bool
+    """Whether another round would gain next to nothing."""
+
+
+def climb(objective: RPMObjective, observations: Observations, penalty: Penalty, rounds: int = ROUNDS) -> Climbed:
+    """Parameters are changed in place; `objective` is in double precision and evaluation mode.
+
+    Tables that EM learns in closed form take part by gradient; what variational Bayes learns follows after every round.
+    A round that ends lower, or nowhere, is undone.
+    """
+    index = np.arange(len(observations))
+    batch = observations.batch(index, objective.model.dtype, objective.model.device)
+    with torch.enable_grad(), objective.model.prior.by_gradient():
+        before = _value(objective, batch, Penalty(0.0))
+        value = _value(objective, batch, penalty)
+        still = False
+        for _ in range(rounds):
+            kept = copy.deepcopy(objective.state_dict())
+            reached = _round(objective, batch, penalty)
+            still = not reached - value >= STILL * max(1.0, abs(value))
+            if not reached > value:
+                objective.load_state_dict(kept)
+                break
+            value = reached
+            if still:
+                break
+        return Climbed(_value(objective, batch, Penalty(0.0)) - before, still)
+
+
+def _round(objective: RPMObjective, batch: Batch, penalty: Penalty) -> float:
+    """The value that some iterations lead to; NaN where numbers fail."""
+    parameters = [each for each in objective.parameters() if each.requires_grad]
+    optimiser = torch.optim.LBFGS(
+        parameters, lr=1.0, max_iter=ITERATIONS, history_size=ITERATIONS, line_search_fn="strong_wolfe"
+    )
+
+    def closure() -> Tensor:
+        optimiser.zero_grad(set_to_none=True)
+        loss = penalty.of(objective) - objective(batch)[GOAL]
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    try:
+        optimiser.step(cast(Any, closure))
+        _value(objective, batch, penalty)
+        objective.after_step()
+        return _value(objective, batch, penalty)
+    except errors.NumericalError:
+        return math.nan
+
+
+@torch.no_grad()
+def _value(objective: RPMObjective, batch: Batch, penalty: Penalty) -> float:
+    return float(objective(batch)[GOAL] - penalty.of(objective))
