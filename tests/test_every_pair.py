@@ -55,6 +55,10 @@ class Case:
         return self.model.latents(self.X)
 
     @cached_property
+    def gap(self) -> evaluation.Gap:
+        return evaluation.gap(self.model, self.X, longer=2, n_runs=1)
+
+    @cached_property
     def labels(self):
         """One of two for every observation."""
         return np.arange(len(self.latents.values)) % 2
@@ -144,6 +148,16 @@ def stable(case):
     assert all(like(each, case.latents.values) for each in found.latents)
 
 
+def far(case):
+    found, own = case.gap, case.model.score_
+    assert [row.name for row in found.rows] == ["this fit", "longer", "other seed"]
+    assert (found.rows[0].score, found.rows[0].ceiling) == (float(own), own.ceiling)
+    assert [row.steps for row in found.rows] == [4, 8, 4]
+    assert found.best == max(row.score for row in found.rows)
+    again = evaluation.gap(case.tiny.make(), case.X, longer=2, n_runs=1)
+    assert [row.score for row in again.rows] == [row.score for row in found.rows]
+
+
 def shuffled(case):
     found = evaluation.shuffle_test(case.model, case.X, n_shuffles=2)
     assert found.score == pytest.approx(float(case.model.score(case.X)), abs=1e-5)
@@ -185,6 +199,10 @@ def drawn(name):
         assert axes.has_data() or "one start only" in axes.texts[0].get_text()
 
     return draw
+
+
+def gap_drawn(case):
+    assert len(plots.gap(case.gap).get_yticks()) == 3
 
 
 def paged(case):
@@ -229,12 +247,15 @@ PAIRS = {
     evaluation: {
         "cross_validate": cross_validated, "choose": chosen, "compare_baselines": compared, "stability": stable,
         "shuffle_test": shuffled, "diagnose": diagnosed, "decode": decoded, "between_factors": between,
-        "align_latents": aligned, "align_states": aligned, "align_angles": aligned,
+        "align_latents": aligned, "align_states": aligned, "align_angles": aligned, "gap": far,
     },
     plots: {
-        name: drawn(name)
-        for name in ("factors_and_posterior", "mixture_against_prior", "trajectories", "latents_2d", "latents_3d",
-                     "learning_curve", "restarts", "score_ceiling")
+        "gap": gap_drawn,
+        **{
+            name: drawn(name)
+            for name in ("factors_and_posterior", "mixture_against_prior", "trajectories", "latents_2d", "latents_3d",
+                         "learning_curve", "restarts", "score_ceiling")
+        },
     },
     report: {"model_page": paged},
     fitting: {"fit_files": fitted},
@@ -364,7 +385,7 @@ def test_rows_of_one_recording_are_no_trials(name, ask):
 
 def test_what_an_estimator_does_not_take_is_refused_before_any_work(cases):
     case, times = cases["hmm"], np.arange(7.0)
-    for ask in (evaluation.diagnose, evaluation.shuffle_test, cross_validate, stability):
+    for ask in (evaluation.diagnose, evaluation.shuffle_test, evaluation.gap, cross_validate, stability):
         with pytest.raises(rp.RPModelsError, match="times: RPHMM takes none"):
             ask(case.model, case.X, times=times)
     with pytest.raises(rp.RPModelsError, match="times: RPHMM takes none"):

@@ -54,3 +54,11 @@ def no_rivals(kind: str) -> InputError:
         f"estimator: expected latents that other methods find too, got some of kind {kind}. Compare what can be read "
         "from them by `decode`."
     )
+
+
+def not_its_training_data(model: str, factor: str, expected: int, got: int) -> InputError:
+    """A gap of other data than those of the fit."""
+    return InputError(
+        f"X: expected the data that this {model} was fitted to, with the same sample_weight ({expected} of factor "
+        f"'{factor}'), got others ({got}). Pass those of the fit, or an estimator that is not fitted."
+    )

@@ -61,7 +61,7 @@ class RPCategorical(WithFactors, RPMEstimator):
         return self._model_of_states(parts.categorical_prior(self.prior, self.n_states), PerSite(), observations)
 
     def _taught(self) -> Sequence[Start]:
-        return [StatesStart(each) for each in (KMeans(by_factor=False), Mixture(), KMeans())]
+        return [StatesStart(each, self.max_iter) for each in (KMeans(by_factor=False), Mixture(), KMeans())]
 
     def _move(self) -> Move | None:
         return SplitMerge()

@@ -48,7 +48,7 @@ class RPFA(ContinuousEstimator):
         return read(tables.checked(self, X, reset=False), factors=factors, **options), Rows()
 
     def _taught(self) -> Sequence[Start]:
-        return [SharedStart()]
+        return [SharedStart(self.max_iter)]
 
     def _interval(self, training: TrainingSettings) -> int:
         return max(1, round(INTERVAL * training.max_iter))

@@ -117,7 +117,7 @@ class RPGPFA(ContinuousEstimator):
         return atoms_of_series(self._chosen().inference.atoms, observations)
 
     def _taught(self) -> Sequence[learning.Start]:
-        return [learning.SmoothStart()]
+        return [learning.SmoothStart(self.max_iter)]
 
     def _free(self, number: int) -> learning.Start:
         return learning.RandomStart() if number % 2 else learning.LongStart()

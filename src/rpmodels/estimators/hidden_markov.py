@@ -95,7 +95,7 @@ class RPHMM(WithFactors, RPMEstimator):
 
     def _taught(self) -> Sequence[learning.Start]:
         kinds = () if self._transitions_known else (learning.KMeans(), learning.Mixture())
-        return [learning.StatesStart(each) for each in kinds]
+        return [learning.StatesStart(each, self.max_iter) for each in kinds]
 
     def _move(self) -> learning.Move | None:
         return None if self._transitions_known else learning.SplitMergeSites()

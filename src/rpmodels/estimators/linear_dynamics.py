@@ -109,7 +109,7 @@ class RPLDS(ContinuousEstimator):
         return atoms_of_series(self._chosen().inference.atoms, observations)
 
     def _taught(self) -> Sequence[learning.Start]:
-        return [learning.SmoothStart()]
+        return [learning.SmoothStart(self.max_iter)]
 
     def _interval(self, training: learning.TrainingSettings) -> int:
         return max(1, min(INTERVAL, training.max_iter // 4))

@@ -149,7 +149,7 @@ class RPLDA(TransformerMixin, RPMEstimator):
 
     def _taught(self) -> Sequence[learning.Start]:
         # No k-means start: clusters of pixels are shades of grey, a good-looking start that no texture comes out of.
-        return [learning.StatesStart(learning.Spectra())]
+        return [learning.StatesStart(learning.Spectra(), self.max_iter)]
 
     def _move(self) -> learning.Move | None:
         return learning.SplitMergeSites()

@@ -7,6 +7,7 @@ from rpmodels.evaluation.cross_validation import Choice, CrossValidation, choose
 from rpmodels.evaluation.decoding import Decoder, Decoding, decode
 from rpmodels.evaluation.diagnostics import Diagnosis, Finding, diagnose
 from rpmodels.evaluation.folds import TrialFolds
+from rpmodels.evaluation.gap import Gap, GapRow, gap
 from rpmodels.evaluation.shuffle import ShuffleTest, shuffle_test
 from rpmodels.evaluation.stability import Stability, stability
 
@@ -19,6 +20,8 @@ __all__ = [
     "Decoding",
     "Diagnosis",
     "Finding",
+    "Gap",
+    "GapRow",
     "ShuffleTest",
     "Stability",
     "TrialFolds",
@@ -31,6 +34,7 @@ __all__ = [
     "cross_validate",
     "decode",
     "diagnose",
+    "gap",
     "shuffle_test",
     "stability",
 ]

@@ -31,7 +31,7 @@ class Clusters(ABC):
 class KMeans(Clusters):
     """k-means of what the networks see, all factors side by side; `by_factor` weighs factors and not columns."""
 
-    def __init__(self, by_factor: bool = True, n_init: int = 3) -> None:
+    def __init__(self, by_factor: bool = True, n_init: int = 10) -> None:
         self.by_factor, self.n_init = by_factor, n_init
         self.name = "k-means" if by_factor else "k-means of columns"
 

@@ -139,7 +139,7 @@ def enter(
     own = copy.deepcopy(plan.model)
     saved = None if checkpoints is None else checkpoints.load(attempt.key)
     if saved is None:
-        start(own, data.training, attempt.seed, plan.training.max_iter)
+        start(own, data.training, attempt.seed)
         communicator().same(own.state_dict())
     run = Run.start(own, data, plan.training, attempt.seed, plan.objective)
     contender = Contender(start, attempt, run, checkpoints)

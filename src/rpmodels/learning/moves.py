@@ -38,10 +38,12 @@ class Move(ABC):
 
 
 class SplitMerge(Move):
-    """Merge the two states that cost least, split the heaviest."""
+    """Merge the two states that cost least, split the heaviest (after a failure the next)."""
+
+    patience = 2
 
     def __call__(self, model: RPM, observations: Observations, seed: int, failed: int = 0) -> bool:
-        """Propose when the split could gain more than twice what the merger costs."""
+        """Propose when the split could gain more than the merger costs."""
         if observations.n_sites != 1:
             return False
         observations = observations.some(MANY)
@@ -51,10 +53,10 @@ class SplitMerge(Move):
         mass = weights @ torch.softmax(terms.whole, -1)
         cost, kept, freed = cheapest_merger(terms, weights)
         mass[[kept, freed]] = -1.0
-        heavy = int(mass.argmax())
+        heavy = int(mass.argsort(descending=True)[min(failed, len(mass) - 1)])
         # Two equally large classes in one state: telling them apart gains mass · log 2 per further factor.
         gain = float(mass[heavy]) * np.log(2.0) * (len(model.names) - 1)
-        if 2.0 * cost > gain:
+        if cost > gain:
             return False
         states = torch.softmax(_log_terms(model, observations).whole, -1).argmax(-1).cpu().numpy()
         states[states == freed] = kept

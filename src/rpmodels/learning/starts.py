@@ -24,11 +24,14 @@ class Start(ABC):
 
     name: str
     taught: ClassVar[bool] = False
-    """Whether it has had a lesson, which lets it lead at first: taught starts are compared with each other."""
+    """Whether it has had a lesson, which lets it lead at first: taught starts are compared with each other.
+
+    A lesson takes a share of the `longest` steps that the fit is to have.
+    """
 
     @abstractmethod
-    def __call__(self, model: Any, observations: Observations, seed: int, longest: int | None = None) -> None:
-        """Change the model's weights in place, before a fit of `longest` steps."""
+    def __call__(self, model: Any, observations: Observations, seed: int) -> None:
+        """Change the model's weights in place."""
 
 
 class AsGiven(Start):
@@ -36,7 +39,7 @@ class AsGiven(Start):
 
     name = "as given"
 
-    def __call__(self, model: Trainable, observations: Observations, seed: int, longest: int | None = None) -> None:
+    def __call__(self, model: Trainable, observations: Observations, seed: int) -> None:
         """Nothing to do."""
 
 
@@ -45,7 +48,7 @@ class RandomStart(Start):
 
     name = "random"
 
-    def __call__(self, model: Trainable, observations: Observations, seed: int, longest: int | None = None) -> None:
+    def __call__(self, model: Trainable, observations: Observations, seed: int) -> None:
         """Draw the networks anew."""
         with seeded(seed):
             reinitialise(model.recognition)
@@ -61,7 +64,7 @@ class LongStart(Start):
     name = "long length scale"
     times = 4.0
 
-    def __call__(self, model: RPM, observations: Observations, seed: int, longest: int | None = None) -> None:
+    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
         """Draw the networks anew and stretch the prior."""
         with seeded(seed):
             reinitialise(model.recognition)
@@ -74,11 +77,11 @@ class StatesStart(Start):
 
     taught = True
 
-    def __init__(self, clusters: Clusters) -> None:
-        self.clusters = clusters
+    def __init__(self, clusters: Clusters, longest: int | None = None) -> None:
+        self.clusters, self.longest = clusters, longest
         self.name = clusters.name
 
-    def __call__(self, model: RPM, observations: Observations, seed: int, longest: int | None = None) -> None:
+    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
         """Cluster the sites that exist, then teach; nothing where they are fewer than states."""
         with seeded(seed):
             reinitialise(model.recognition)
@@ -89,7 +92,7 @@ class StatesStart(Start):
         if found is not None:
             states = np.zeros(there.shape, np.int64)
             states[there] = found[there.ravel()]
-            teach(model, observations, states, seed, longest)
+            teach(model, observations, states, seed, self.longest)
 
 
 class SharedStart(Start):
@@ -98,14 +101,17 @@ class SharedStart(Start):
     name = "CCA"
     taught = True
 
-    def __call__(self, model: RPM, observations: Observations, seed: int, longest: int | None = None) -> None:
+    def __init__(self, longest: int | None = None) -> None:
+        self.longest = longest
+
+    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
         """Find, then teach."""
         with seeded(seed):
             reinitialise(model.recognition)
         observations = observations.some(MANY)
         tables, present = zip(*features(model, observations), strict=True)
         found = shared_components(tables, present, cast(Gaussian, model.prior.family).latents)
-        teach(model, observations, found.reshape(*observations.exists.shape, -1), seed, longest)
+        teach(model, observations, found.reshape(*observations.exists.shape, -1), seed, self.longest)
 
 
 class SmoothStart(Start):
@@ -117,7 +123,10 @@ class SmoothStart(Start):
     name = "GPFA"
     taught = True
 
-    def __call__(self, model: RPM, observations: Observations, seed: int, longest: int | None = None) -> None:
+    def __init__(self, longest: int | None = None) -> None:
+        self.longest = longest
+
+    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
         """Find, then teach."""
         with seeded(seed):
             reinitialise(model.recognition)
@@ -132,7 +141,7 @@ class SmoothStart(Start):
         if isinstance(model.prior, GaussianProcessPrior):
             step = _usual_step(observations)
             model.prior.set_length_scales(torch.as_tensor(found.time_scales * step))
-        teach(model, observations, found.latents, seed, longest)
+        teach(model, observations, found.latents, seed, self.longest)
 
 
 class GivenStart(Start):
@@ -141,14 +150,14 @@ class GivenStart(Start):
     name = "given latents"
     taught = True
 
-    def __init__(self, latents: NDArray[Any]) -> None:
-        self.latents = latents
+    def __init__(self, latents: NDArray[Any], longest: int | None = None) -> None:
+        self.latents, self.longest = latents, longest
 
-    def __call__(self, model: RPM, observations: Observations, seed: int, longest: int | None = None) -> None:
+    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
         """Teach."""
         with seeded(seed):
             reinitialise(model.recognition)
-        teach(model, observations, self.latents, seed, longest)
+        teach(model, observations, self.latents, seed, self.longest)
 
 
 def _usual_step(observations: Observations) -> float:

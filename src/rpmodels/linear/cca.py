@@ -1,6 +1,7 @@
 """What several tables of the same rows share: canonical correlation analysis of any number of them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ ROWS_PER_COMPONENT = 10
 """Fewer rows for every principal component of a table, and its whitened columns are those of noise."""
 
 
-def shared_components(tables: Sequence[Array], present: Sequence[NDArray[np.bool_]], count: int) -> Array:
+def shared_components(tables: Sequence[NDArray[Any]], present: Sequence[NDArray[np.bool_]], count: int) -> Array:
     """(n, count) variates of unit variance that all tables can say something of, best first.
 
     MAXVAR generalised CCA (Kettenring 1971): the leading left singular vectors of all whitened tables side by side; of

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ class SmoothLatents:
     """(K,) in bins."""
 
 
-def smooth_latents(rows: Array, exists: NDArray[np.bool_], count: int) -> SmoothLatents:
+def smooth_latents(rows: NDArray[Any], exists: NDArray[np.bool_], count: int) -> SmoothLatents:
     """Posterior means at every site of trials (N, T, D) of unequal lengths.
 
     EM sees some pieces of equal length, so that all share one posterior covariance, and the means are those of pieces

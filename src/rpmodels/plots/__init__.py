@@ -4,12 +4,13 @@ from rpmodels.plots.diagnostics import calibration, confusion_matrix, mixture_ag
 from rpmodels.plots.factors import factors_and_posterior
 from rpmodels.plots.latents import latent_recovery, latents_2d, latents_3d, trajectories
 from rpmodels.plots.observations import trial_image
-from rpmodels.plots.training import learning_curve, restarts, score_ceiling
+from rpmodels.plots.training import gap, learning_curve, restarts, score_ceiling
 
 __all__ = [
     "calibration",
     "confusion_matrix",
     "factors_and_posterior",
+    "gap",
     "latent_recovery",
     "latents_2d",
     "latents_3d",

@@ -1,4 +1,4 @@
-"""How a fit went: the free energy step by step, what became of the starts, and the score against its ceiling."""
+"""How a fit went: the free energy step by step, what became of the starts, the score against ceiling and best known."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,6 +14,8 @@ from rpmodels.plots.canvas import MARKERS, given_or_new, legend_beside, line
 TERMS = ("free_energy", "prior", "recognition", "mixture", "parameters")
 MOVE = " + move"
 """How the kind of a start ends that a move made out of another one."""
+LEAST_WIDTH = 1e-3
+"""Of an axis of scores, relative to the best of them: what is less is no difference to look at."""
 
 
 def learning_curve(history: Any, ceiling: float | None = None, ax: Axes | None = None) -> Axes:
@@ -145,3 +147,46 @@ def score_ceiling(scores: Any, ax: Axes | None = None) -> Axes:
 
 def _label(source: Any) -> str:
     return type(source).__name__ if hasattr(source, "score_") else "score"
+
+
+def gap(gap: Any, ax: Axes | None = None) -> Axes:
+    """Scores of a fit, of a longer one and of other seeds, each with a bar up to the best of them.
+
+    Open circles are fits that had not converged.
+
+    Args:
+        gap: what `rp.evaluation.gap` returned
+        ax: where to draw
+
+    """
+    rows = list(getattr(gap, "rows", ()))
+    if not rows:
+        raise errors.bad_value("gap", "what evaluation.gap returned", repr(gap))
+    axes = given_or_new(ax, 7, 1.2 + 0.32 * len(rows))
+    places = np.arange(len(rows))
+    scores = np.array([row.score for row in rows])
+    spreads = np.array([row.standard_error for row in rows])
+    axes.axvline(gap.best, color="C3", ls="--", lw=1.4, label=f"best known {gap.best:.4g}", zorder=1)
+    axes.hlines(places[1:], scores[1:], gap.best, color="0.85", lw=5, zorder=2)
+    axes.hlines(places[:1], scores[:1], gap.best, color="C1", lw=5, label=f"gap of this fit {gap.nats:.2g}", zorder=2)
+    if spreads.any():
+        axes.errorbar(scores, places, xerr=spreads, fmt="none", ecolor="0.3", capsize=3, label="± standard error")
+    for arrived, face, label in ((True, "C0", "converged"), (False, "w", "not converged"), (None, "0.8", "not known")):
+        own = np.array([row.converged is arrived for row in rows])
+        if own.any():
+            axes.plot(scores[own], places[own], "o", color="C0", mfc=face, mew=1.6, ms=8, label=label, zorder=3)
+    axes.set_yticks(places, [f"{row.name} ({row.steps} steps)" for row in rows])
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    _at_least(axes, LEAST_WIDTH * max(1.0, abs(gap.best)))
+    axes.set(xlabel="nats above independence per observation")
+    legend_beside(axes)
+    return axes
+
+
+def _at_least(axes: Axes, width: float) -> None:
+    """Differences of no size are drawn as none, and numbers on the axis stay readable."""
+    low, high = axes.get_xlim()
+    more = max(0.0, width - (high - low)) / 2
+    axes.set_xlim(low - more, high + more)
+    axes.ticklabel_format(axis="x", useOffset=False)
+    axes.xaxis.set_major_locator(MaxNLocator(5))
