@@ -33,7 +33,7 @@ GROUPS_OF_FORMAT_1 = {
 """Where arguments went that stood by themselves in files of format 1."""
 ENGINE_1 = {"lent": "extra"}
 """How settings of its engine are called now."""
-FOR_FITTING = ("optimiser", "scheduler", "callbacks")
+FOR_FITTING = ("optimiser", "scheduler", "finish", "callbacks")
 """Arguments that a fitted model does without."""
 PLAIN = ("n_iter_", "stop_reason_", "converged_", "clipped_", "validation_curve_")
 OF_TABLES = ("n_features_in_", "feature_names_in_")

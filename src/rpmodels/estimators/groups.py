@@ -10,10 +10,10 @@ from torch.optim.lr_scheduler import LRScheduler
 from rpmodels.checks import ByFactor, Flag, Function, Instance, Integer, Listed, Nothing, Number, Word
 from rpmodels.estimators.arguments import AUTO, Group, argument
 from rpmodels.estimators.engine import Engine
-from rpmodels.estimators.parts import APPROXIMATIONS, E_STEPS, FAMILIES, HEADS, MARGINALS, PRECISIONS
+from rpmodels.estimators.parts import APPROXIMATIONS, E_STEPS, FAMILIES, FINISHES, HEADS, MARGINALS, PRECISIONS
 from rpmodels.families import Family
 from rpmodels.inference import EStep
-from rpmodels.learning import RULES
+from rpmodels.learning import RULES, Finish
 from rpmodels.mixtures import AtomPolicy, ExpectedLogMixture, Marginal
 from rpmodels.observations.scaling import NAMES
 
@@ -94,8 +94,13 @@ class Training(Group):
         RULES["optimiser"], "in the place of AdamW", default=None
     )
     scheduler: Callable[[Optimizer], LRScheduler] | None = argument(
-        RULES["scheduler"], "in the place of one tenfold drop",
+        RULES["scheduler"], "in the place of a flat rate that ends in a cosine",
         default=None,
+    )  # fmt: skip
+    finish: Any = argument(
+        Word(*FINISHES) | Instance(Finish),
+        "what comes after the last step: auto is L-BFGS where networks are linear or tables and data not too many",
+        default=AUTO,
     )  # fmt: skip
     callbacks: Sequence[Any] | None = argument(
         Nothing() | Listed(Function()), "called with the loop's state after every step of the final run", default=None

@@ -10,6 +10,7 @@ import torch
 from rpmodels import checks, errors, mixtures
 from rpmodels.families import DiagonalGaussian, Family, FullGaussian
 from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient
+from rpmodels.learning import Finish, NoFinish, QuasiNewton
 from rpmodels.mixtures import ExpectedLogMixture, Marginal
 from rpmodels.priors import CategoricalPrior, MarkovChainPrior, stationary
 from rpmodels.recognition import AbsoluteHead, Head, RelativeHead
@@ -36,6 +37,8 @@ MARGINALS: dict[str, Callable[[], Marginal]] = {
     "kernel_density": mixtures.KernelDensity,
     "gaussian": mixtures.GaussianMarginal,
 }
+
+FINISHES: dict[str, Callable[[], Finish]] = {"auto": QuasiNewton, "none": NoFinish}
 
 
 def named(what: str, choice: Any, known: Mapping[str, Callable[..., Any]], kind: type, *arguments: Any) -> Any:

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, cast
 
+from rpmodels.estimators import parts
 from rpmodels.estimators.building import model_of_states
 from rpmodels.estimators.common import CommonArguments
 from rpmodels.estimators.regularisation import Regularisation, batch_size, either, regularisation
 from rpmodels.fitted import FittedRPM
 from rpmodels.learning import (
     AsGiven,
+    Finish,
     Move,
     Plan,
     RandomStart,
@@ -99,6 +101,7 @@ class Planning(CommonArguments, ABC):
             optimiser=given.optimiser,
             scheduler=given.scheduler,
             workers=workers,
+            finish=parts.named("finish", given.finish, parts.FINISHES, Finish),
             strong=self.strong,
         )
 

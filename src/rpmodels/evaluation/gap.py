@@ -157,6 +157,7 @@ def gap(
         _check_data(estimator, given)
         rows = [_row(THIS, estimator, math.nan)]
         tasks = tasks[1:]
+    # What was fitted before need not travel to other processes.
     return Gap((*rows, *parallel_map(_fitted, tasks, n_jobs, clone(estimator), given)))
 
 

@@ -6,6 +6,7 @@ from rpmodels.learning.clusters import Clusters, KMeans, Mixture, Spectra
 from rpmodels.learning.consumers import TimeLimit
 from rpmodels.learning.contenders import Attempt, Plan
 from rpmodels.learning.devices import device_of, dtype_of
+from rpmodels.learning.finish import Finish, NoFinish, QuasiNewton
 from rpmodels.learning.loop import Objective, State, steps
 from rpmodels.learning.moves import Move, SplitMerge
 from rpmodels.learning.objective import RPMObjective
@@ -31,14 +32,17 @@ __all__ = [
     "Attempt",
     "Clusters",
     "Context",
+    "Finish",
     "GivenStart",
     "KMeans",
     "LongStart",
     "Minibatches",
     "Mixture",
     "Move",
+    "NoFinish",
     "Objective",
     "Plan",
+    "QuasiNewton",
     "RPMObjective",
     "RandomStart",
     "Run",

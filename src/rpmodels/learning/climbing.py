@@ -17,9 +17,10 @@ from rpmodels.learning.loop import GOAL
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.observations import Observations
 
-ROUNDS = 20
 ITERATIONS = 20
 """Of L-BFGS in a round."""
+MEMORY = 50
+"""Steps that its curvature is read from."""
 STILL = 1e-5
 """A round that gains less, relative to the free energy, is the last."""
 OF_PRECISION = 10.0
@@ -57,8 +58,8 @@ class Climbed:
     """Whether another round would gain next to nothing."""
 
 
-def climb(objective: RPMObjective, observations: Observations, penalty: Penalty, rounds: int = ROUNDS) -> Climbed:
-    """Parameters are changed in place; `objective` is in double precision and evaluation mode.
+def climb(objective: RPMObjective, observations: Observations, penalty: Penalty, rounds: int) -> Climbed:
+    """Parameters are changed in place; `objective` is in evaluation mode.
 
     Tables that EM learns in closed form take part by gradient; what variational Bayes learns follows after every round.
     A round that ends lower, or nowhere, is undone.
@@ -69,9 +70,14 @@ def climb(objective: RPMObjective, observations: Observations, penalty: Penalty,
         before = _value(objective, batch, Penalty(0.0))
         value = _value(objective, batch, penalty)
         still = False
+        parameters = [each for each in objective.parameters() if each.requires_grad]
+        # One for all rounds: what it has learnt of the curvature is what makes it fast.
+        optimiser = torch.optim.LBFGS(
+            parameters, lr=1.0, max_iter=ITERATIONS, history_size=MEMORY, line_search_fn="strong_wolfe"
+        )
         for _ in range(rounds):
             kept = copy.deepcopy(objective.state_dict())
-            reached = _round(objective, batch, penalty)
+            reached = _round(objective, batch, penalty, optimiser)
             still = not reached - value >= STILL * max(1.0, abs(value))
             if not reached > value:
                 objective.load_state_dict(kept)
@@ -82,12 +88,8 @@ def climb(objective: RPMObjective, observations: Observations, penalty: Penalty,
         return Climbed(_value(objective, batch, Penalty(0.0)) - before, still)
 
 
-def _round(objective: RPMObjective, batch: Batch, penalty: Penalty) -> float:
+def _round(objective: RPMObjective, batch: Batch, penalty: Penalty, optimiser: torch.optim.LBFGS) -> float:
     """The value that some iterations lead to; NaN where numbers fail."""
-    parameters = [each for each in objective.parameters() if each.requires_grad]
-    optimiser = torch.optim.LBFGS(
-        parameters, lr=1.0, max_iter=ITERATIONS, history_size=ITERATIONS, line_search_fn="strong_wolfe"
-    )
 
     def closure() -> Tensor:
         optimiser.zero_grad(set_to_none=True)

@@ -2,7 +2,7 @@
 
 Steps on batches leave a model near its optimum, and how near depends on their size and number. Where every number of a
 model is close to a natural parameter (linear maps, tables, constants) L-BFGS goes the rest of the way: in double
-precision, without dropout, F_j over all atoms. Where rows are few the maximum of the likelihood is one of noise, and
+precision where that costs little, without dropout, F_j over all atoms. Where rows are few the maximum of the likelihood is one of noise, and
 what is maximised has a penalty on the weights, as strong as held-out observations want it. Of networks with hidden
 layers the noise of the steps is the regulariser, and they are left where it brought them (docs/results/optimum.md).
 """
@@ -18,15 +18,20 @@ import torch
 from torch import nn
 
 from rpmodels.fitted import FittedRPM
-from rpmodels.learning.climbing import Penalty, climb
+from rpmodels.learning.climbing import ITERATIONS, Penalty, climb
 from rpmodels.learning.loop import Objective
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.mixtures import Empirical, Kind
 from rpmodels.observations import Observations
 from rpmodels.recognition import LookupTable
 
-PAIRS = 2**24
+PAIRS = 2**23
 """Of sites and atoms, above which a pass over all of them is too long."""
+WORK = 2**30
+"""Pairs that all passes may see, and so how many rounds there are."""
+EXACT = 2**20
+"""Pairs up to which a pass in double precision costs little."""
+ROUNDS = 20
 PAIRS_OF_FOLDS = 2**20
 """The same, where folds multiply it."""
 NUMBERS = 2**25
@@ -37,7 +42,7 @@ FOLDS = 5
 STRENGTHS = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.0)
 """Of the penalty, strongest first: inverse variances of a normal prior of every weight, inputs being standardised."""
 ROUNDS_OF_FOLDS = 2
-WORSE = 2
+WORSE = 1
 """Strengths in a row that held-out observations like less, after which weaker ones are not tried."""
 
 
@@ -78,12 +83,14 @@ class QuasiNewton(Finish):
         plenty = _has_plenty(observations)
         if pairs > (PAIRS if plenty else PAIRS_OF_FOLDS) or _numbers(observations) > NUMBERS:
             return None
-        exact = copy.deepcopy(objective.alone()).to(torch.float64).eval()
-        strength = 0.0 if plenty else _chosen(exact, observations)
+        alone = copy.deepcopy(objective.alone()).eval()
+        if pairs <= EXACT:
+            alone = alone.to(torch.float64)
+        strength = 0.0 if plenty else _chosen(alone, observations)
         if strength is None:
             return None
-        climbed = climb(exact, observations, Penalty(strength))
-        objective.load_state_dict(exact.state_dict())
+        climbed = climb(alone, observations, Penalty(strength), max(1, min(ROUNDS, WORK // (ITERATIONS * max(1, pairs)))))
+        objective.load_state_dict(alone.state_dict())
         penalty = "" if strength == 0 else f", weights penalised by {strength:g}"
         return Finished(climbed.still, climbed.gained, f"L-BFGS ({climbed.gained:+.3g} nats{penalty})")
 

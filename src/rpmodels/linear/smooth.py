@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from rpmodels.linear.gpfa import GPFA
 
@@ -38,6 +39,12 @@ def smooth_latents(rows: NDArray[Any], exists: NDArray[np.bool_], count: int) ->
     EM sees some pieces of equal length, so that all share one posterior covariance, and the means are those of pieces
     too: no more is needed to begin from.
     """
+    # Threads that wait for each other take longer than matrices of this size.
+    with threadpool_limits(1):
+        return _smooth_latents(rows, exists, count)
+
+
+def _smooth_latents(rows: NDArray[Any], exists: NDArray[np.bool_], count: int) -> SmoothLatents:
     lengths = exists.sum(1)
     size = int(np.clip(np.median(lengths), 2, LONGEST))
     pieces, places = _cut(np.asarray(rows, np.float64), lengths, size)
