@@ -89,7 +89,9 @@ class QuasiNewton(Finish):
         strength = 0.0 if plenty else _chosen(alone, observations)
         if strength is None:
             return None
-        climbed = climb(alone, observations, Penalty(strength), max(1, min(ROUNDS, WORK // (ITERATIONS * max(1, pairs)))))
+        climbed = climb(
+            alone, observations, Penalty(strength), max(1, min(ROUNDS, WORK // (ITERATIONS * max(1, pairs))))
+        )
         objective.load_state_dict(alone.state_dict())
         penalty = "" if strength == 0 else f", weights penalised by {strength:g}"
         return Finished(climbed.still, climbed.gained, f"L-BFGS ({climbed.gained:+.3g} nats{penalty})")

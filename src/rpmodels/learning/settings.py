@@ -14,7 +14,6 @@ from rpmodels.learning.loop import Objective
 from rpmodels.learning.optimisers import adamw, flat_then_cosine
 
 
-
 @dataclass(frozen=True)
 class Strong:
     """How many times stronger regularisation is while a fit searches, and for which share of its steps."""
@@ -46,8 +45,6 @@ RULES: Mapping[str, Rule] = {
 
 
 Made = TypeVar("Made")
-
-
 
 
 @dataclass(frozen=True)

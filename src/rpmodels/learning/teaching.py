@@ -33,9 +33,7 @@ ENOUGH = 0.3
 """Mean −log f_j of the right state, in nats, at which a lesson ends: three quarters of the belief."""
 
 
-def teach(
-    model: RPM, observations: Observations, latents: NDArray[Any], seed: int, longest: int | None = None
-) -> None:
+def teach(model: RPM, observations: Observations, latents: NDArray[Any], seed: int, longest: int | None = None) -> None:
     """Every factor learns to recognise the given latents: −log f_j(z|x) of states (N, T) or of numbers (N, T, K).
 
     The lesson ends when states are recognised well (not perfectly: the free energy shall have the last word), or after

@@ -30,7 +30,7 @@ def shared_components(tables: Sequence[NDArray[Any]], present: Sequence[NDArray[
 
 
 def _whitened(table: Array, present: NDArray[np.bool_]) -> Array:
-    """Principal components of unit length, as many as the rows can tell from noise; zero where the table lacks a row."""
+    """Principal components of unit length, as many as the rows can tell from noise; zero in rows that it lacks."""
     rows = table[present]
     centred = rows - rows.mean(0, keepdims=True) if len(rows) else rows
     left, values, _ = np.linalg.svd(centred, full_matrices=False)

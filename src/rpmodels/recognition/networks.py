@@ -18,7 +18,7 @@ from rpmodels import errors
 from rpmodels.recognition.dropout import Dropout
 
 GAIN = 10.0
-"""Of what is a natural parameter itself; of a linear map, divided by the root of its width (docs/results/optimum.md)."""
+"""Of what is a natural parameter itself; of a linear map over the root of its width (docs/results/optimum.md)."""
 
 
 class MLP(nn.Sequential):
