@@ -25,8 +25,8 @@ def diverged(step: int, rescues: int) -> NumericalError:
 def never_finite(step: int) -> NumericalError:
     """No state since the start is worth going back to."""
     return NumericalError(
-        f"Training gave non-finite parameters by step {step}, and there is no good state after its start to go back to: "
-        "nothing was kept. Try a smaller learning_rate, scaling of the inputs, or engine.dtype='float64'."
+        f"Training gave non-finite parameters by step {step}, and there is no good state after its start to go back "
+        "to: nothing was kept. Try a smaller learning_rate, scaling of the inputs, or engine.dtype='float64'."
     )
 
 
@@ -41,8 +41,8 @@ def score_not_finite(score: float) -> NumericalError:
 def rescued(step: int, back_to: int, rate: float) -> RPModelsWarning:
     """Warning: rolled back."""
     return RPModelsWarning(
-        f"Non-finite free energy, gradient or parameters at step {step}: went back to step {back_to} and lowered the learning rate "
-        f"to {rate:.2g}."
+        f"Non-finite free energy, gradient or parameters at step {step}: went back to step {back_to} and lowered the "
+        f"learning rate to {rate:.2g}."
     )
 
 

@@ -9,14 +9,13 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rpmodels import generative
+from rpmodels import generative, learning
 from rpmodels.checks import Array, Integer, Number, Word
 from rpmodels.estimators import parts
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.common import OF_STATES, WithFactors
 from rpmodels.estimators.description import Description, Latents, States
-from rpmodels.learning import KMeans, Mixture, Move, SplitMerge, Start, StatesStart, Strong, TrainingSettings
 from rpmodels.mixtures import PerSite
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -45,7 +44,7 @@ class RPCategorical(WithFactors, RPMEstimator):
     description = Description("categorical", States(), "n_states")
     usual: ClassVar[Mapping[str, Any]] = {"training.batch_size": 500}
     refused = OF_STATES
-    strong = Strong()
+    strong = learning.Strong()
 
     n_states: int = argument(Integer(2), "K", default=10, kw_only=False)
     prior: Any = argument(
@@ -60,13 +59,16 @@ class RPCategorical(WithFactors, RPMEstimator):
     def _build(self, observations: Observations) -> RPM:
         return self._model_of_states(parts.categorical_prior(self.prior, self.n_states), PerSite(), observations)
 
-    def _taught(self) -> Sequence[Start]:
-        return [StatesStart(each, self.max_iter) for each in (KMeans(by_factor=False), Mixture(), KMeans())]
+    def _taught(self) -> Sequence[learning.Start]:
+        return [
+            learning.StatesStart(each, self.max_iter)
+            for each in (learning.KMeans(by_factor=False), learning.Mixture(), learning.KMeans())
+        ]
 
-    def _move(self) -> Move | None:
-        return SplitMerge()
+    def _move(self) -> learning.Move | None:
+        return learning.SplitMerge()
 
-    def _interval(self, training: TrainingSettings) -> int:
+    def _interval(self, training: learning.TrainingSettings) -> int:
         return max(1, round(INTERVAL * training.max_iter))
 
     # ---- using ------------------------------------------------------------------------------

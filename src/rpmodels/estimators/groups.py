@@ -8,9 +8,9 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from rpmodels.checks import ByFactor, Flag, Function, Instance, Integer, Listed, Nothing, Number, Word
+from rpmodels.estimators import parts
 from rpmodels.estimators.arguments import AUTO, Group, argument
 from rpmodels.estimators.engine import Engine
-from rpmodels.estimators.parts import APPROXIMATIONS, E_STEPS, FAMILIES, FINISHES, HEADS, MARGINALS, PRECISIONS
 from rpmodels.families import Family
 from rpmodels.inference import EStep
 from rpmodels.learning import RULES, Finish
@@ -25,7 +25,9 @@ class Recognition(Group):
     """How observations are recognised: the networks of the factors, and what becomes of their output."""
 
     tied: bool = argument(Flag(), "share one network among factors with the same kind of observation", default=False)
-    head: str = argument(Word(*HEADS), "factors relative to the prior, or absolute as in the paper", default="relative")
+    head: str = argument(
+        Word(*parts.HEADS), "factors relative to the prior, or absolute as in the paper", default="relative"
+    )
     scaling: str | Mapping[str, str] = argument(
         Word(*NAMES) | ByFactor(Word(*NAMES), "any of these"), "of what the networks see", default=AUTO
     )
@@ -42,10 +44,14 @@ class Recognition(Group):
         default=None,
     )  # fmt: skip
     precision: str = argument(
-        Word(*PRECISIONS), "of every factor, from its network for every observation or one constant", default="network"
+        Word(*parts.PRECISIONS),
+        "of every factor, from its network for every observation or one constant",
+        default="network",
     )
     covariance: Any = argument(
-        LEFT | Word(*FAMILIES) | Instance(Family), "of every factor, and of the latents given all of them", default=AUTO
+        LEFT | Word(*parts.FAMILIES) | Instance(Family),
+        "of every factor, and of the latents given all of them",
+        default=AUTO,
     )
 
 
@@ -53,18 +59,18 @@ class Inference(Group):
     """How q is found and ⟨log F⟩ computed, for continuous latents."""
 
     expected_log_mixture: Any = argument(
-        LEFT | Word(*APPROXIMATIONS) | Instance(ExpectedLogMixture),
+        LEFT | Word(*parts.APPROXIMATIONS) | Instance(ExpectedLogMixture),
         "how ⟨log F⟩ is computed: in closed form (interior), or as named; quadrature for K ≤ 3", default=AUTO,
     )  # fmt: skip
     e_step: Any = argument(
-        Word(*E_STEPS) | Instance(EStep), "how q is found; free_inducing is the paper's q(U), for RPGPFA",
+        Word(*parts.E_STEPS) | Instance(EStep), "how q is found; free_inducing is the paper's q(U), for RPGPFA",
         default="amortised",
     )  # fmt: skip
     atoms: Any = argument(
         LEFT | Word("per_time", "pooled") | Instance(AtomPolicy),
         "of F_j in series: those of the same time (A20), or pooled over time", default=AUTO,
     )  # fmt: skip
-    marginal: Any = argument(Word(*MARGINALS) | Instance(Marginal), "what stands behind F_j", default="empirical")
+    marginal: Any = argument(Word(*parts.MARGINALS) | Instance(Marginal), "what stands behind F_j", default="empirical")
     alternate: int | None = argument(
         RULES["alternate"],
         "with a free E-step, train the trials' own parameters and all others by turns of so many steps", default=None,
@@ -98,7 +104,7 @@ class Training(Group):
         default=None,
     )  # fmt: skip
     finish: Any = argument(
-        Word(*FINISHES) | Instance(Finish),
+        Word(*parts.FINISHES) | Instance(Finish),
         "what comes after the last step: auto is L-BFGS where networks are linear or tables and data not too many",
         default=AUTO,
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from rpmodels.learning.batches import Minibatches
 from rpmodels.learning.closing import closing_score
-from rpmodels.learning.clusters import Clusters, KMeans, Mixture, Spectra
+from rpmodels.learning.clusters import KMeans, Mixture, Spectra
 from rpmodels.learning.consumers import TimeLimit
 from rpmodels.learning.contenders import Attempt, Plan
 from rpmodels.learning.devices import device_of, dtype_of
@@ -30,7 +30,6 @@ __all__ = [
     "RULES",
     "AsGiven",
     "Attempt",
-    "Clusters",
     "Context",
     "Finish",
     "GivenStart",

@@ -3,7 +3,6 @@
 import copy
 import math
 from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
 import torch
@@ -29,7 +28,7 @@ OF_PRECISION = 10.0
 
 @dataclass(frozen=True)
 class Penalty:
-    """½ strength Σ w² of the weights of networks, not of their constants, per observation: a normal prior of weights."""
+    """½ strength Σ w² of the weights of networks, not of their constants, per observation: a normal prior."""
 
     strength: float
 
@@ -93,12 +92,12 @@ def _round(objective: RPMObjective, batch: Batch, penalty: Penalty, optimiser: t
 
     def closure() -> Tensor:
         optimiser.zero_grad(set_to_none=True)
-        loss = penalty.of(objective) - objective(batch)[GOAL]
+        loss: Tensor = penalty.of(objective) - objective(batch)[GOAL]
         loss.backward()  # type: ignore[no-untyped-call]
         return loss
 
     try:
-        optimiser.step(cast(Any, closure))
+        optimiser.step(closure)  # type: ignore[no-untyped-call]
         _value(objective, batch, penalty)
         objective.after_step()
         return _value(objective, batch, penalty)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from rpmodels import checks, errors
+from rpmodels.learning.convergence import Trend, trend
 from rpmodels.learning.loop import GOAL, State
 
 
@@ -71,6 +72,11 @@ class History:
     def _last(self, window: int) -> NDArray[np.float64]:
         values = np.array([row[GOAL] for row in self._rows[-window:]], np.float64)
         return values[np.isfinite(values)]
+
+    def trend(self) -> Trend | None:
+        """Of the free energy over the last steps at full rate."""
+        table = self.table()
+        return trend(table[GOAL], table["learning_rate"]) if table else None
 
     @property
     def any_finite(self) -> bool:

@@ -2,28 +2,26 @@
 
 Steps on batches leave a model near its optimum, and how near depends on their size and number. Where every number of a
 model is close to a natural parameter (linear maps, tables, constants) L-BFGS goes the rest of the way: in double
-precision where that costs little, without dropout, F_j over all atoms. Where rows are few the maximum of the likelihood is one of noise, and
-what is maximised has a penalty on the weights, as strong as held-out observations want it. Of networks with hidden
-layers the noise of the steps is the regulariser, and they are left where it brought them (docs/results/optimum.md).
+precision where that costs little, without dropout, F_j over all atoms. Where rows are few the maximum of the likelihood
+is one of noise, and what is maximised has a penalty on the weights, as strong as held-out observations want it. Of
+networks with hidden layers the noise of the steps is the regulariser, and they are left where it brought them
+(docs/results/optimum.md).
 """
 
 import copy
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import nn
 
 from rpmodels.fitted import FittedRPM
 from rpmodels.learning.climbing import ITERATIONS, Penalty, climb
 from rpmodels.learning.loop import Objective
 from rpmodels.learning.objective import RPMObjective
-from rpmodels.mixtures import Empirical, Kind
 from rpmodels.observations import Observations
-from rpmodels.recognition import LookupTable
 
 PAIRS = 2**23
 """Of sites and atoms, above which a pass over all of them is too long."""
@@ -77,8 +75,9 @@ class QuasiNewton(Finish):
 
     def __call__(self, objective: Objective[Any], observations: Observations) -> Finished | None:
         """Climb; where rows are few, with the penalty that folds of them choose."""
-        if not isinstance(objective, RPMObjective) or not _is_direct(objective):
+        if not objective.is_direct():
             return None
+        objective = cast(RPMObjective, objective)
         pairs = _pairs(objective, observations)
         plenty = _has_plenty(observations)
         if pairs > (PAIRS if plenty else PAIRS_OF_FOLDS) or _numbers(observations) > NUMBERS:
@@ -95,27 +94,6 @@ class QuasiNewton(Finish):
         objective.load_state_dict(alone.state_dict())
         penalty = "" if strength == 0 else f", weights penalised by {strength:g}"
         return Finished(climbed.still, climbed.gained, f"L-BFGS ({climbed.gained:+.3g} nats{penalty})")
-
-
-def _is_direct(objective: RPMObjective) -> bool:
-    """Whether the free energy of all the data is a smooth function of few numbers, and what the fit maximises."""
-    model = objective.model
-    return (
-        objective.group.size == 1
-        and not objective.local_parameters()
-        and isinstance(model.marginal, Empirical)
-        and model.expected_log_mixture.kind is not Kind.ESTIMATE
-        and all(_has_no_hidden_layer(each.network) for _, each in model.recognisers())
-    )
-
-
-def _has_no_hidden_layer(network: nn.Module) -> bool:
-    """Whether it is a table or one linear map, with or without constants beside it, and all of it learns."""
-    weights = [each for each in network.modules() if isinstance(each, nn.Linear | LookupTable)]
-    known = {id(parameter) for each in weights for parameter in each.parameters()}
-    others = [each for each in network.parameters() if id(each) not in known]
-    learns = all(parameter.requires_grad for parameter in network.parameters())
-    return len(weights) == 1 and all(each.ndim == 1 for each in others) and learns
 
 
 def _pairs(objective: RPMObjective, observations: Observations) -> int:

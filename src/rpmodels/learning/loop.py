@@ -52,6 +52,10 @@ class Objective(nn.Module, ABC, Generic[Model]):
     def fitted(self, observations: Observations) -> Any:
         """What the training was for, from all the data, after the last step."""
 
+    def is_direct(self) -> bool:
+        """Whether the free energy of all the data is a smooth function of numbers near natural parameters."""
+        return False
+
     def local_parameters(self) -> list[nn.Parameter]:
         """Parameters that belong to single observations."""
         return []

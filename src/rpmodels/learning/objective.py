@@ -14,9 +14,19 @@ from rpmodels.fitted import FittedRPM, Inferred
 from rpmodels.free_energy import FreeEnergy, free_energy
 from rpmodels.inference import summed_potentials
 from rpmodels.learning.loop import Objective
-from rpmodels.mixtures import AtomMixture, Empirical, ExtraAtoms, Mixture, NoExtraAtoms, joined_atoms, of_all_processes
+from rpmodels.mixtures import (
+    AtomMixture,
+    Empirical,
+    ExtraAtoms,
+    Kind,
+    Mixture,
+    NoExtraAtoms,
+    joined_atoms,
+    of_all_processes,
+)
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
+from rpmodels.recognition import has_no_hidden_layer
 from rpmodels.step import Step
 
 
@@ -94,6 +104,17 @@ class RPMObjective(Objective[RPM]):
     def fitted(self, observations: Observations) -> FittedRPM:
         """F_j over all the data."""
         return FittedRPM.collected(self.model, observations)
+
+    def is_direct(self) -> bool:
+        """Whether networks have no hidden layer, nothing is drawn or local, and ⟨log F⟩ is exact or a bound."""
+        model = self.model
+        return (
+            self.group.size == 1
+            and not self.local_parameters()
+            and isinstance(model.marginal, Empirical)
+            and model.expected_log_mixture.kind is not Kind.ESTIMATE
+            and all(has_no_hidden_layer(each.network) for _, each in model.recognisers())
+        )
 
     def local_parameters(self) -> list[torch.nn.Parameter]:
         """Those of the E-step and of ⟨log F⟩."""

@@ -17,10 +17,9 @@ from rpmodels.learning import consumers
 from rpmodels.learning.alternation import Alternation
 from rpmodels.learning.batch_reader import BatchReader
 from rpmodels.learning.batches import Divided, Minibatches
-from rpmodels.learning.convergence import Trend, trend
 from rpmodels.learning.distributed import communicator
 from rpmodels.learning.held_out import HeldOut
-from rpmodels.learning.loop import GOAL, Consumer, Objective, State, steps
+from rpmodels.learning.loop import Consumer, Objective, State, steps
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.learning.relaxing import Relaxing
 from rpmodels.learning.rescue import Rescue
@@ -54,7 +53,7 @@ class Run(Generic[Model]):
     interrupted: bool = False
     converged: bool = False
     """Whether more steps would have changed little."""
-    trend: Trend | None = None
+    trend: consumers.Trend | None = None
     """Of the free energy, where that is what convergence was judged by."""
     fitted: Any = None
     """What `finish` made."""
@@ -160,8 +159,7 @@ class Run(Generic[Model]):
             self.stop_reason += f", then {ended.reason}"
             self.converged = ended.converged
             return
-        table = self.history.table()
-        self.trend = trend(table[GOAL], table["learning_rate"])
+        self.trend = self.history.trend()
         self.converged = by_itself or (not self.interrupted and self.trend is not None and not self.trend.rising)
 
     def _make_stopping(self, data: Divided) -> HeldOut | consumers.Plateau | None:

@@ -9,7 +9,7 @@ family is diagonal; a full family couples them in one K·M × K·M matrix.
 from typing import Any
 
 import torch
-from gpytorch.kernels import Kernel, PeriodicKernel
+from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from gpytorch.settings import lazily_evaluate_kernels
 from jaxtyping import Float, Int
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from rpmodels import errors, linalg
 from rpmodels.carriers import Sites, TimeStamps
 from rpmodels.families import Family, Gaussian
+from rpmodels.priors import length_scales
 from rpmodels.priors.conditioning import conditioned
 from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState, Projection, Seen, by_groups
 from rpmodels.priors.prior import HasLogDensity, Posterior
@@ -111,35 +112,20 @@ class GaussianProcessPrior(HasInducing, HasLogDensity[Gaussian]):
         """The unit of the prior's clock."""
         return float(self.clock.values[1])
 
-    def _scaled_parts(self) -> list[Kernel]:
-        """Every part of the kernel that has a length scale."""
-        return [part for part in self.kernel.modules() if isinstance(part, Kernel) and part.has_lengthscale]
-
     def length_scales(self) -> Float[Tensor, "K"]:
         """In the user's units of time, of the first part of the kernel that has one; NaN where none has."""
-        parts = self._scaled_parts()
+        parts = length_scales.parts_with_scales(self.kernel)
         scale = parts[0].lengthscale.detach().reshape(-1) if parts else self.tau.new_full((1,), torch.nan)
         in_time: Tensor = scale * self.clock.values[1]
         return in_time.expand(self.latents)
 
-    @torch.no_grad()
     def stretch(self, times: float) -> None:
         """Make every length scale (of a periodic part, its period) this many times as long."""
-        for part in self._scaled_parts():
-            name = "period_length" if isinstance(part, PeriodicKernel) else "lengthscale"
-            setattr(part, name, getattr(part, name) * times)
+        length_scales.stretch(self.kernel, times)
 
-    @torch.no_grad()
     def set_length_scales(self, scales: Float[Tensor, "K"]) -> None:
-        """In the user's units of time, of the first part of the kernel that has one; their median where all share it.
-
-        A period is no length scale: kernels that have one stay as they are.
-        """
-        parts = self._scaled_parts()
-        if parts and not isinstance(parts[0], PeriodicKernel):
-            present = parts[0].lengthscale
-            wanted = scales if present.numel() == self.latents else scales.median().expand(present.numel())
-            parts[0].lengthscale = (wanted / self.time_scale).to(present).reshape(present.shape)
+        """In the user's units of time, where the kernel has some."""
+        length_scales.set_scales(self.kernel, scales / self.time_scale)
 
     @property
     def couples_sites(self) -> bool:

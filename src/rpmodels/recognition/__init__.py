@@ -11,6 +11,7 @@ from rpmodels.recognition.networks import (
     Linear,
     LookupTable,
     gains,
+    has_no_hidden_layer,
     reinitialise,
 )
 
@@ -31,5 +32,6 @@ __all__ = [
     "RelativeHead",
     "fit_scalings",
     "gains",
+    "has_no_hidden_layer",
     "reinitialise",
 ]

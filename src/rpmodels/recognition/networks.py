@@ -126,6 +126,15 @@ def gains(network: nn.Module) -> dict[nn.Parameter, float]:
     return found
 
 
+def has_no_hidden_layer(network: nn.Module) -> bool:
+    """Whether it is a table or one linear map, with or without constants beside it, and all of it learns."""
+    weights = [each for each in network.modules() if isinstance(each, nn.Linear | nn.Embedding)]
+    known = {id(parameter) for each in weights for parameter in each.parameters()}
+    others = [each for each in network.parameters() if id(each) not in known]
+    learns = all(parameter.requires_grad for parameter in network.parameters())
+    return len(weights) == 1 and all(each.ndim == 1 for each in others) and learns
+
+
 def reinitialise(network: nn.Module) -> None:
     """Fresh weights wherever a layer knows how to draw them; frozen layers (a pretrained body) stay as they are."""
     for module in network.modules():
