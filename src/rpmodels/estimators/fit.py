@@ -41,7 +41,7 @@ class Fit:
         elif self.collapsed:
             warnings.warn(errors.learnt_nothing(self.run.recent()), stacklevel=5)
         elif not self.run.converged and not self.run.interrupted:
-            trend = self.run.trend
+            trend = self.run.history.trend()
             share = None if trend is None else (trend.share, trend.steps)
             warnings.warn(errors.not_converged(self.run.step, share), stacklevel=5)
 

@@ -53,8 +53,6 @@ class Run(Generic[Model]):
     interrupted: bool = False
     converged: bool = False
     """Whether more steps would have changed little."""
-    trend: consumers.Trend | None = None
-    """Of the free energy, where that is what convergence was judged by."""
     fitted: Any = None
     """What `finish` made."""
     restorable: bool = True
@@ -159,8 +157,8 @@ class Run(Generic[Model]):
             self.stop_reason += f", then {ended.reason}"
             self.converged = ended.converged
             return
-        self.trend = self.history.trend()
-        self.converged = by_itself or (not self.interrupted and self.trend is not None and not self.trend.rising)
+        trend = self.history.trend()
+        self.converged = by_itself or (not self.interrupted and trend is not None and not trend.rising)
 
     def _make_stopping(self, data: Divided) -> HeldOut | consumers.Plateau | None:
         stopping: HeldOut | consumers.Plateau | None = None
