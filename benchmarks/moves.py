@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import rpmodels as rp
-from rpmodels.learning import AsGiven, KMeansStart, Move, RandomStart, Start
+from rpmodels.learning import AsGiven, KMeans, Move, RandomStart, Start, StatesStart
 from rpmodels.learning.parallel import parallel_map
 
 OUT = Path(__file__).parent.parent / "docs" / "results" / "moves.json"
@@ -34,10 +34,10 @@ class Variant(rp.RPCategorical):
 VARIANTS = {
     "1 random start": ((AsGiven(),), False),
     "1 random start + move": ((AsGiven(),), True),
-    "1 k-means start": ((KMeansStart(),), False),
-    "1 k-means start + move": ((KMeansStart(),), True),
+    "1 k-means start": ((StatesStart(KMeans()),), False),
+    "1 k-means start + move": ((StatesStart(KMeans()),), True),
     "8 random starts": ((AsGiven(), *[RandomStart()] * 7), False),
-    "default: 3 random, 1 k-means + move": ((AsGiven(), *[RandomStart()] * 2, KMeansStart()), True),
+    "default: 3 random, 1 k-means + move": ((AsGiven(), *[RandomStart()] * 2, StatesStart(KMeans())), True),
 }
 
 

@@ -7,7 +7,7 @@ from sklearn.metrics import adjusted_rand_score
 import rpmodels as rp
 from registry import made
 from rpmodels.errors import InputError
-from rpmodels.learning import RandomStart, SpectralStart
+from rpmodels.learning import RandomStart, Spectra, StatesStart
 from rpmodels.learning.spectra import are_images, spectral_features
 from rpmodels.learning.teaching import compact_features, k_means
 from rpmodels.observations import cut_patches
@@ -176,7 +176,7 @@ def test_spectra_tell_textures_apart_where_pixels_do_not():
 
     assert agreement(spectral_features(model, observations, 0)) > 0.95
     assert agreement(compact_features(model, observations, 0)) < 0.5
-    SpectralStart()(model, observations, 0)
+    StatesStart(Spectra())(model, observations, 0)
     _, factors = next(model.recognised(observations))
     taught = factors["patch"].g[..., 0] > factors["patch"].g[..., -1]
     assert adjusted_rand_score(way, taught.ravel()) > 0.8
@@ -188,7 +188,7 @@ def test_padding_is_no_cluster_of_its_own():
     observations = rp.read({"patch": np.split(patches, np.cumsum(lengths)[:-1])}, series=True)
     model = rp.RPLDA(2).build(observations)[0]
     model.prepare(observations)
-    SpectralStart()(model, observations, 0)
+    StatesStart(Spectra())(model, observations, 0)
     _, factors = next(model.recognised(observations))
     taught = (factors["patch"].g[..., 0] > factors["patch"].g[..., -1])[observations.exists]
     assert adjusted_rand_score(way, taught) > 0.8
@@ -200,7 +200,7 @@ def test_what_is_no_image_starts_at_random():
     several = rp.read({"a": np.zeros((4, 12, 12)), "b": np.zeros((4, 9, 9))})
     assert not are_images(several)
     models = [rp.RPLDA(2, random_state=0).build(words)[0] for _ in range(2)]
-    for model, start in zip(models, (SpectralStart(), RandomStart()), strict=True):
+    for model, start in zip(models, (StatesStart(Spectra()), RandomStart()), strict=True):
         model.prepare(words)
         start(model, words, 3)
     for one, other in zip(*(model.parameters() for model in models), strict=True):

@@ -73,6 +73,14 @@ def not_converged(steps: int, rise: tuple[float, int] | None) -> RPModelsWarning
     )
 
 
+def other_networks() -> RPModelsWarning:
+    """Warning: a warm start cannot change what it goes on with."""
+    return RPModelsWarning(
+        "training.warm_start goes on with the networks of the last fit: the arguments now ask for others, which are "
+        "not used. Set training.warm_start=False to begin with them."
+    )
+
+
 def trying_again(free_energy: float, attempt: int, of: int) -> RPModelsWarning:
     """Warning: collapsed, and starting over."""
     return RPModelsWarning(

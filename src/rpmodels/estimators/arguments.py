@@ -72,11 +72,12 @@ class Declared(BaseEstimator):
         cls.__doc__ = _documented(cls)
 
     def set_params(self: Own, **params: Any) -> Own:
-        """Change arguments; those in a group by `group__name`, also where the group was None."""
+        """Change arguments; those in a group by `group__name`, also where the group was None or a word."""
         for name in {each.partition("__")[0] for each in params if "__" in each}:
             kind = self.declared[name].group if name in self.declared else None
-            if kind is not None and params.get(name, getattr(self, name)) is None:
-                params[name] = kind()
+            given = params.get(name, getattr(self, name, None))
+            if kind is not None and (given is None or given in kind.bundles):
+                params[name] = kind.meant(given)
         return super().set_params(**params)
 
 
@@ -143,6 +144,16 @@ class Group(Declared):
     "auto" leaves a choice to the estimator, and to the data.
     """
 
+    bundles: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """{name: arguments}: groups that can be asked for by a word."""
+
+    @classmethod
+    def meant(cls, value: Any) -> "Group":
+        """The group that an argument stands for: None for the defaults, a word for a bundle, or itself."""
+        if value is None:
+            return cls()
+        return cls(**cls.bundles[value]) if isinstance(value, str) else value
+
 
 class GroupOf(Rule):
     """A group of one class, or None for all of its defaults."""
@@ -153,11 +164,11 @@ class GroupOf(Rule):
     @property
     def words(self) -> tuple[str, ...]:
         """How to make one."""
-        return (f"rp.{self.kind.__name__}(…)", "None")
+        return (*(repr(each) for each in self.kind.bundles), f"rp.{self.kind.__name__}(…)", "None")
 
     def fits(self, value: Any) -> bool:
         """No dicts: one way is enough."""
-        return value is None or isinstance(value, self.kind)
+        return value is None or isinstance(value, self.kind) or (isinstance(value, str) and value in self.kind.bundles)
 
 
 def every_argument(kind: type[Declared]) -> dict[str, Argument]:

@@ -41,7 +41,7 @@ class CommonArguments(Declared):
     verbose: int = argument(Integer(0) | Flag(), "1 for a progress bar", default=0)
     recognition: Recognition | None = argument(GroupOf(Recognition), "the networks and their output", default=None)
     training: Training | None = argument(GroupOf(Training), "how it is trained", default=None)
-    search: Search | None = argument(GroupOf(Search), "how starts are compared", default=None)
+    search: Search | str | None = argument(GroupOf(Search), "how starts are compared", default=None)
     engine: Engine | None = argument(GroupOf(Engine), "where and how it is computed", default=None)
 
     def _chosen(self) -> Groups:

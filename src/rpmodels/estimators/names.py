@@ -8,11 +8,11 @@ from rpmodels.estimators.arguments import AUTO, Declared, Group, every_argument
 
 
 def flat(estimator: Declared) -> dict[str, Any]:
-    """{name or group.name: value} of all arguments, with the defaults of groups that are None."""
+    """{name or group.name: value} of all arguments, with those of groups that are None or a word."""
     found: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
         kind = estimator.declared[name].group if name in estimator.declared else None
-        inner = kind() if kind is not None and value is None else value
+        inner = value if kind is None else kind.meant(value)
         if isinstance(inner, Group):
             found |= {f"{name}.{part}": each for part, each in inner.get_params(deep=False).items()}
         else:

@@ -10,11 +10,13 @@ from typing import ClassVar, cast
 from rpmodels.estimators import parts
 from rpmodels.estimators.building import model_of_states
 from rpmodels.estimators.common import CommonArguments
+from rpmodels.estimators.going_on import given_latents, going_on
 from rpmodels.estimators.regularisation import Regularisation, batch_size, either, regularisation
 from rpmodels.fitted import FittedRPM
 from rpmodels.learning import (
     AsGiven,
     Finish,
+    GivenStart,
     Move,
     Plan,
     RandomStart,
@@ -80,9 +82,18 @@ class Planning(CommonArguments, ABC):
 
     def _starts(self) -> Sequence[Start]:
         """Half of `n_init` taught by different methods, the others free; one alone is as given."""
-        taught = self._taught()[: self.n_init // 2]
-        free = [AsGiven(), *(self._free(number) for number in range(1, self.n_init - len(taught)))]
+        count = max(1, round(self.n_init * self._chosen().search.starts))
+        taught = self._taught()[: count // 2]
+        free = [AsGiven(), *(self._free(number) for number in range(1, count - len(taught)))]
         return [*free, *taught]
+
+    def _all_starts(self, pieces: Observations) -> Sequence[Start]:
+        """The same; latents of the user's own in the place of all that others would teach."""
+        starts, given = self._starts(), self._chosen().search.start
+        if given is None:
+            return starts
+        own = GivenStart(given_latents(self, given, pieces), self.max_iter)
+        return [*(each for each in starts if not each.taught), own]
 
     def _training(self, observations: Observations) -> TrainingSettings:
         """Settings of the loop for these data."""
@@ -119,16 +130,19 @@ class Planning(CommonArguments, ABC):
         """What will be tried; from the weights of an earlier fit, where there is one to go on from."""
         engine = self._chosen().engine
         with seeded(seed):
-            built = self._build(pieces) if before is None else copy.deepcopy(before.pattern)
+            built = self._build(pieces)
+        if before is not None:
+            built = going_on(copy.deepcopy(before.pattern), built)
         model = built.to(device_of(engine.device), dtype_of(engine.dtype))
         model.prepare(pieces, as_before=before is not None)
         return Plan(
             model,
             training,
-            self._starts() if before is None else [AsGiven()],
+            self._all_starts(pieces) if before is None else [AsGiven()],
             self._interval(training),
             self._enough(pieces),
             self._move() if before is None else None,
+            self._chosen().search.moves,
             partial(RPMObjective, extra=self._extra_atoms(model, pieces)),
         )
 

@@ -114,6 +114,7 @@ class Plan(Generic[Model]):
         enough: free energy that the best start must have before any is dropped; until then there is nothing that they
             could be judged by
         move: a way out of poor optima, tried on the best
+        moves: how often, at most
         objective: what is maximised
 
     """
@@ -124,6 +125,7 @@ class Plan(Generic[Model]):
     interval: int
     enough: float = -math.inf
     move: Move | None = None
+    moves: int = 4
     objective: MakeObjective = RPMObjective
 
 

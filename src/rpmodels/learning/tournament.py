@@ -24,8 +24,6 @@ from rpmodels.seeding import spawn
 
 logger = logging.getLogger("rpmodels")
 
-MOVES = 4
-"""Moves tried at most."""
 BEFORE_MOVES = 3
 """Intervals that a run must have trained before a move can read its states."""
 CHALLENGE = 2
@@ -173,14 +171,14 @@ def _again(attempt: Attempt) -> Attempt:
 def _challenge(field: _Field[Model], alive: list[Contender[Model]], attempts: list[Attempt]) -> None:
     """Put what became of the champion through moves that raised the free energy in its place."""
     move = field.plan.move
-    if move is None:
+    if move is None or not field.plan.moves:
         return
     observations, interval, longest = field.data.training, field.plan.interval, field.plan.training.max_iter
     champion = alive[0]
     if champion.reached < BEFORE_MOVES * interval <= longest:
         champion.train_to(observations, BEFORE_MOVES * interval)
     failures = 0
-    for number in range(MOVES):
+    for number in range(field.plan.moves):
         until = champion.reached + CHALLENGE * interval
         if until >= longest:
             break

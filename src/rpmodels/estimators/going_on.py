@@ -1,0 +1,56 @@
+"""What a fit may begin from beside chance: an earlier fit, or latents of the user's own."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rpmodels import errors
+from rpmodels.families import FiniteSupport
+from rpmodels.model import RPM
+from rpmodels.observations import Observations, read
+from rpmodels.recognition import Dropout
+
+
+def going_on(trained: RPM, built: RPM) -> RPM:
+    """The trained model with the regularisation that the arguments ask for now; other parts of it stay as they were.
+
+    Where the arguments ask for other networks, they are told that these are not used.
+    """
+    shapes = [{name: each.shape for name, each in model.recognition.state_dict().items()} for model in (trained, built)]
+    if shapes[0] != shapes[1]:
+        warnings.warn(errors.other_networks(), stacklevel=6)
+        return trained
+    dropouts = [[each for each in model.modules() if isinstance(each, Dropout)] for model in (trained, built)]
+    for old, new in zip(*dropouts, strict=False):
+        old.p = old.usual = new.usual
+    return trained
+
+
+def given_latents(estimator: Any, latents: Any, pieces: Observations) -> NDArray[Any]:
+    """(N, T) states or (N, T, K) numbers of the pieces that the training steps see, from what the user gave."""
+    family = estimator._build(pieces).prior.family
+    finite = isinstance(family, FiniteSupport)
+    last = 0 if finite else 1
+    listed = latents if isinstance(latents, list) else list(np.asarray(latents))
+    series = pieces.n_sites > 1 or estimator.description.in_trials
+    rows = [np.asarray(each, np.float64) for each in listed]
+    rows = [each.reshape(*each.shape[: each.ndim - last], -1) for each in rows]  # a state is one number
+    rows = [each if series else each.reshape(1, -1) for each in rows]
+    wanted = 1 if finite else family.latents
+    if any(each.ndim != 2 or each.shape[1] != wanted for each in rows):
+        kind = "a state" if finite else f"{wanted} numbers"
+        raise errors.bad_value("search.start", f"{kind} for every site", f"shapes such as {np.shape(listed[0])}")
+    cut = estimator._pieces(read({"z": rows}, series=True))
+    if cut.exists.shape != pieces.exists.shape or not np.array_equal(cut.exists, pieces.exists):
+        expected = f"one for each of the {len(pieces)} trials or rows that are learnt from, as long as they are"
+        raise errors.bad_value("search.start", expected, f"{len(cut)} of at most {cut.n_sites} sites")
+    values = np.asarray(cut.values["z"])
+    if not finite:
+        return values
+    states = values[..., 0].astype(np.int64)
+    if (states[cut.exists] != values[..., 0][cut.exists]).any() or states.min() < 0 or states.max() >= family.n_states:
+        expected = f"states from 0 to {family.n_states - 1}"
+        raise errors.bad_value("search.start", expected, f"numbers from {values.min():g} to {values.max():g}")
+    return states
