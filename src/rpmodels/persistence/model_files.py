@@ -18,8 +18,9 @@ from rpmodels.model import RPM
 from rpmodels.observations import FactorSpec
 from rpmodels.persistence import plain, recipes
 from rpmodels.persistence.sealed import open_sealed, write_sealed
+from rpmodels.recognition import LookupTable
 
-FORMAT = 2
+FORMAT = 3
 """Raised when older readers could no longer understand a file."""
 MODEL = "model."
 """Before the names of the model's own tensors."""
@@ -39,6 +40,7 @@ class Opened:
     """What the writer said beside the model."""
     recipe: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
+    format: int = FORMAT
 
     def model(self, missing: Missing) -> FittedRPM:
         """The fitted model on the CPU, in the precision it was saved in."""
@@ -53,6 +55,8 @@ class Opened:
         if differing:
             raise errors.parts_do_not_fit(str(self.path), differing)
         model.load_state_dict(own)
+        if self.format < 3:
+            _multiplied(model)
         return model
 
 
@@ -69,7 +73,26 @@ def open_file(path: str | Path) -> Opened:
         raise errors.not_a_model_file(str(path), "it holds a checkpoint")
     if content["format"] == 1:
         tensors = {_renamed(name): each for name, each in tensors.items()}
-    return Opened(Path(path), content["about"], content["recipe"], tensors)
+    recipe = content["recipe"] if content["format"] > 2 else _with_gains(content["recipe"])
+    return Opened(Path(path), content["about"], recipe, tensors, int(content["format"]))
+
+
+def _with_gains(recipe: Any) -> Any:
+    """Before format 3 a table had no gain unless it said so."""
+    if isinstance(recipe, list):
+        return [_with_gains(each) for each in recipe]
+    if not isinstance(recipe, Mapping):
+        return recipe
+    own = {"gain": 1.0} if recipe.get("is") == LookupTable.__name__ else {}
+    return own | {name: _with_gains(each) for name, each in recipe.items()}
+
+
+@torch.no_grad()
+def _multiplied(model: FittedRPM) -> None:
+    """Before format 3 a table gave its weights times its gain, which is now a matter of learning alone."""
+    for module in model.modules():
+        if isinstance(module, LookupTable):
+            module.weight.mul_(module.gain)
 
 
 def _renamed(name: str) -> str:
