@@ -165,7 +165,8 @@ def told(rows: Sequence[dict[str, Any]]) -> str:
                 f"{errors[-1][1]:.4f}, {seconds:.1f} s"
             )
         if len(errors) > 1:
-            slope = np.polyfit(*np.log(np.array(errors)).T, 1)[0]
+            sizes, found = np.log(np.array(errors)).T
+            slope = np.polyfit(sizes, found, 1)[0]
             lines.append(f"{name} {network}: slope of log error on log N {slope:.2f}")
     return "\n".join(lines)
 

@@ -60,18 +60,37 @@ def test_steps_that_failed_are_left_out():
 
 
 def test_a_fit_says_whether_it_arrived():
+    x, _ = views(200, 1, 4, noise=0.5)
+    model = rp.RPFA(1, network="mlp", n_init=1, max_iter=100, learning_rate=1e-3, random_state=0)
+    with pytest.warns(RPModelsWarning, match=r"before its free energy stood still \(up by \d+% over the last 18 steps"):
+        assert not model.fit(x).converged_
+    with pytest.warns(RPModelsWarning, match="too few to tell"):
+        assert not model.set_params(max_iter=30, learning_rate=1e-2).fit(x).converged_
+    training = rp.Training(tol=0.1, patience=20)
+    assert model.set_params(max_iter=300, learning_rate=1e-2, training=training).fit(x).converged_
+    assert "plateau" in model.stop_reason_
+
+
+@pytest.mark.parametrize(("steps", "converged"), [(40, False), (400, True)])
+def test_a_record_says_so_too(steps, converged):
     x, _ = clusters(150, 3, distance=2.0)
-    arguments = {"n_init": 1, "random_state": 0}
-    with pytest.warns(RPModelsWarning, match="before its free energy stood still"):
-        early = rp.RPCategorical(3, max_iter=60, learning_rate=2e-4, **arguments).fit(x)
-    assert not early.converged_
-    training = rp.Training(tol=1e-2, patience=20)
-    assert rp.RPCategorical(3, max_iter=400, learning_rate=1e-2, training=training, **arguments).fit(x).converged_
     observations = rp.read(x)
-    for steps, converged in ((40, False), (400, True)):
-        model, _ = rp.RPCategorical(3, network="mlp", random_state=0).build(observations)
-        settings = TrainingSettings(max_iter=steps, learning_rate=1e-2, finish=NoFinish())
-        assert rp.train(model, observations, settings, random_state=0).record.converged is converged
+    model, _ = rp.RPCategorical(3, network="mlp", random_state=0).build(observations)
+    settings = TrainingSettings(max_iter=steps, learning_rate=1e-2, finish=NoFinish())
+    assert rp.train(model, observations, settings, random_state=0).record.converged is converged
+
+
+def test_an_interrupted_fit_has_not_arrived():
+    def interrupt(state):
+        if state.step == 90:
+            raise KeyboardInterrupt
+
+    x, _ = views(100, 1, 2)
+    training = rp.Training(callbacks=[interrupt])
+    with pytest.warns(RPModelsWarning, match="Interrupted"):
+        model = rp.RPFA(1, network="linear", n_init=1, max_iter=100, training=training, random_state=0).fit(x)
+    assert not model.converged_
+    assert "L-BFGS" not in model.stop_reason_
 
 
 # ---- gains ----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import torch
 import rpmodels as rp
 from rpmodels import generative
 from rpmodels.errors import RPModelsError
+from rpmodels.learning.optimisers import adamw
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +57,12 @@ def test_a_table_with_gain_starts_and_learns_as_it_says():
     table = rp.recognition.LookupTable(2000, 3, gain=10.0)
     out = table(torch.arange(2000))
     assert float(out.detach().std()) == pytest.approx(1.0, abs=0.05)
-    torch.testing.assert_close(out, 10.0 * table.weight)
+    torch.testing.assert_close(out, table.weight)
+    before = table.weight.detach().clone()
+    optimiser = adamw(table, table.parameters(), 1e-3)
+    out.sum().backward()
+    optimiser.step()  # the first one of Adam is the rate itself
+    torch.testing.assert_close(before - table.weight.detach(), torch.full((2000, 3), 1e-2), rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("factor", ["a", "nothing"])

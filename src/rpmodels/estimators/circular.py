@@ -1,6 +1,6 @@
 """RPCircular: one angle behind several observations, one site each: a heading, a phase, the time of day."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -71,9 +71,6 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
     def _build(self, observations: Observations) -> RPM:
         prior, default = CircularPrior(self.learned_prior), self._regularisation(observations)
         return model_of_angles(prior, PerSite(), observations, self.network, self._chosen(), default)
-
-    def _taught(self) -> Sequence[learning.Start]:
-        return []
 
     def _move(self) -> learning.Move | None:
         return None

@@ -7,26 +7,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, cast
 
+from rpmodels import learning
 from rpmodels.estimators import parts
 from rpmodels.estimators.building import model_of_states
 from rpmodels.estimators.common import CommonArguments
 from rpmodels.estimators.going_on import given_latents, going_on
 from rpmodels.estimators.regularisation import Regularisation, batch_size, either, regularisation
 from rpmodels.fitted import FittedRPM
-from rpmodels.learning import (
-    AsGiven,
-    Finish,
-    GivenStart,
-    Move,
-    Plan,
-    RandomStart,
-    RPMObjective,
-    Start,
-    Strong,
-    TrainingSettings,
-    device_of,
-    dtype_of,
-)
 from rpmodels.mixtures import AtomPolicy, Empirical, ExtraAtoms
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -39,7 +26,7 @@ class Planning(CommonArguments, ABC):
 
     low_rate: ClassVar[float] = 0.3
     """Share of the steps in which the learning rate falls."""
-    strong: ClassVar[Strong | None] = None
+    strong: ClassVar[learning.Strong | None] = None
     """Regularisation while the fit searches."""
     sites_and_trials_a_step: ClassVar[tuple[int, int]] = (10_000, 20)
     """What "auto" batches have: about so many sites, at least so many trials."""
@@ -50,20 +37,20 @@ class Planning(CommonArguments, ABC):
     def _build(self, observations: Observations) -> RPM:
         """A fresh model for these data."""
 
-    @abstractmethod
-    def _taught(self) -> Sequence[Start]:
-        """Starts that a simpler method teaches, the most trusted first."""
+    def _taught(self) -> Sequence[learning.Start]:
+        """Starts that a simpler method teaches, the most trusted first: none, where there is no such method."""
+        return []
 
-    def _free(self, number: int) -> Start:
+    def _free(self, number: int) -> learning.Start:
         """The start after so many others that nobody teaches; the first of all are the weights as given."""
-        return RandomStart()
+        return learning.RandomStart()
 
     @abstractmethod
-    def _move(self) -> Move | None:
+    def _move(self) -> learning.Move | None:
         """A way out of poor optima, if there is one for this kind of latent."""
 
     @abstractmethod
-    def _interval(self, training: TrainingSettings) -> int:
+    def _interval(self, training: learning.TrainingSettings) -> int:
         """Steps between two comparisons of the starts."""
 
     def _enough(self, observations: Observations) -> float:
@@ -80,26 +67,26 @@ class Planning(CommonArguments, ABC):
 
     # ---- what follows -------------------------------------------------------------------------
 
-    def _starts(self) -> Sequence[Start]:
+    def _starts(self) -> Sequence[learning.Start]:
         """Half of `n_init` taught by different methods, the others free; one alone is as given."""
         count = max(1, round(self.n_init * self._chosen().search.starts))
         taught = self._taught()[: count // 2]
-        free = [AsGiven(), *(self._free(number) for number in range(1, count - len(taught)))]
+        free = [learning.AsGiven(), *(self._free(number) for number in range(1, count - len(taught)))]
         return [*free, *taught]
 
-    def _all_starts(self, pieces: Observations) -> Sequence[Start]:
+    def _all_starts(self, pieces: Observations) -> Sequence[learning.Start]:
         """The same; latents of the user's own in the place of all that others would teach."""
         starts, given = self._starts(), self._chosen().search.start
         if given is None:
             return starts
-        own = GivenStart(given_latents(self, given, pieces), self.max_iter)
+        own = learning.GivenStart(given_latents(self, given, pieces), self.max_iter)
         return [*(each for each in starts if not each.taught), own]
 
-    def _training(self, observations: Observations) -> TrainingSettings:
+    def _training(self, observations: Observations) -> learning.TrainingSettings:
         """Settings of the loop for these data."""
         default = self._regularisation(observations)
         given, workers = self._chosen().training, self._chosen().engine.workers
-        return TrainingSettings(
+        return learning.TrainingSettings(
             max_iter=self.max_iter,
             learning_rate=self.learning_rate,
             batch_size=batch_size(given.batch_size, observations, *self.sites_and_trials_a_step),
@@ -112,11 +99,11 @@ class Planning(CommonArguments, ABC):
             optimiser=given.optimiser,
             scheduler=given.scheduler,
             workers=workers,
-            finish=parts.named("finish", given.finish, parts.FINISHES, Finish),
+            finish=parts.named("finish", given.finish, parts.FINISHES, learning.Finish),
             strong=self.strong,
         )
 
-    def build(self, observations: Observations) -> tuple[RPM, TrainingSettings]:
+    def build(self, observations: Observations) -> tuple[RPM, learning.TrainingSettings]:
         """The untrained model for these data, and how to train it: for `rp.train`, and for loops of your own.
 
         No restarts, moves or retries: what `fit` adds to `rp.train(model, observations, settings)`.
@@ -124,26 +111,30 @@ class Planning(CommonArguments, ABC):
         engine = self._chosen().engine
         with seeded(spawn(self.random_state, 3)[0]):
             model = self._build(self._pieces(observations))
-        return model.to(device_of(engine.device), dtype_of(engine.dtype)), self._training(self._pieces(observations))
+        return model.to(learning.device_of(engine.device), learning.dtype_of(engine.dtype)), self._training(
+            self._pieces(observations)
+        )
 
-    def _plan(self, pieces: Observations, training: TrainingSettings, seed: int, before: FittedRPM | None) -> Plan[RPM]:
+    def _plan(
+        self, pieces: Observations, training: learning.TrainingSettings, seed: int, before: FittedRPM | None
+    ) -> learning.Plan[RPM]:
         """What will be tried; from the weights of an earlier fit, where there is one to go on from."""
         engine = self._chosen().engine
         with seeded(seed):
             built = self._build(pieces)
         if before is not None:
             built = going_on(copy.deepcopy(before.pattern), built)
-        model = built.to(device_of(engine.device), dtype_of(engine.dtype))
+        model = built.to(learning.device_of(engine.device), learning.dtype_of(engine.dtype))
         model.prepare(pieces, as_before=before is not None)
-        return Plan(
+        return learning.Plan(
             model,
             training,
-            self._all_starts(pieces) if before is None else [AsGiven()],
+            self._all_starts(pieces) if before is None else [learning.AsGiven()],
             self._interval(training),
             self._enough(pieces),
             self._move() if before is None else None,
             self._chosen().search.moves,
-            partial(RPMObjective, extra=self._extra_atoms(model, pieces)),
+            partial(learning.RPMObjective, extra=self._extra_atoms(model, pieces)),
         )
 
     def _model_of_states(self, prior: Prior, atoms: AtomPolicy, observations: Observations) -> RPM:

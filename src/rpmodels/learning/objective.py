@@ -109,8 +109,7 @@ class RPMObjective(Objective[RPM]):
         """Whether networks have no hidden layer, nothing is drawn or local, and ⟨log F⟩ is exact or a bound."""
         model = self.model
         return (
-            self.group.size == 1
-            and not self.local_parameters()
+            not self.local_parameters()
             and isinstance(model.marginal, Empirical)
             and model.expected_log_mixture.kind is not Kind.ESTIMATE
             and all(has_no_hidden_layer(each.network) for _, each in model.recognisers())

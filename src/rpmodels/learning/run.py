@@ -141,24 +141,35 @@ class Run(Generic[Model]):
         if isinstance(self._stopping, HeldOut):
             self._stopping.finish(self.step)
             self.validation_curve = self._stopping.curve
+        by_criterion = self._stopping is not None and self.stop_reason is not None and not self.interrupted
         self._stopping = None  # it holds data
-        self._close(data.training)
+        if by_criterion:
+            self.converged = True
+        else:
+            self._close(data)
         logger.info("stopped at step %d: %s", self.step, self.stop_reason)
         with seeded(self.batches.step_seed()):  # some p₀ are drawn from
             self.fitted = self.objective.fitted(data.everything)
         self.objective.eval()
 
-    def _close(self, observations: Observations) -> None:
-        """Whether it has arrived: by its own criterion, by what comes after the last step, or by its trend."""
-        by_itself = self.stop_reason is not None and not self.interrupted
-        self.stop_reason = self.stop_reason or f"max_iter = {self.training.max_iter} steps"
-        ended = None if self.interrupted else self.training.finish(self.objective, observations)
-        if ended is not None:
-            self.stop_reason += f", then {ended.reason}"
-            self.converged = ended.converged
-            return
+    def _close(self, data: Divided) -> None:
+        """What comes after the last step, unless somebody wanted an earlier end; else the trend says if it has arrived.
+
+        Weights that held-out observations have chosen stay as they are.
+        """
+        if self.stop_reason is None:
+            self.stop_reason = f"max_iter = {self.training.max_iter} steps"
+            others = communicator()
+            ended = None
+            if data.validation is None:
+                ended = others.first_does(lambda: self.training.finish(self.objective, data.training))
+            if ended is not None:
+                others.same(self.objective.state_dict())
+                self.stop_reason += f", then {ended.reason}"
+                self.converged = ended.converged
+                return
         trend = self.history.trend()
-        self.converged = by_itself or (not self.interrupted and trend is not None and not trend.rising)
+        self.converged = trend is not None and not trend.rising
 
     def _make_stopping(self, data: Divided) -> HeldOut | consumers.Plateau | None:
         stopping: HeldOut | consumers.Plateau | None = None
