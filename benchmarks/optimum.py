@@ -159,10 +159,10 @@ def told(rows: Sequence[dict[str, Any]]) -> str:
             within = sum(row["gap"] <= 1.0 for row in some)
             errors.append((n, float(np.sqrt(np.mean([row["error"] ** 2 for row in some])))))
             new, longer, seconds = (np.mean([row[each] for row in some]) for each in ("new", "new, longer", "seconds"))
+            worst, converged = max(row["gap"] for row in some), sum(row["converged"] for row in some)
             lines.append(
-                f"{name} {network} N={n}: within 1 % {within} of {len(some)} (worst gap {max(r['gap'] for r in some):.2f} "
-                f"%), converged {sum(r['converged'] for r in some)}, new {new:.3f} (longer {longer:.3f}), error "
-                f"{errors[-1][1]:.4f}, {seconds:.1f} s"
+                f"{name} {network} N={n}: within 1 % {within} of {len(some)} (worst gap {worst:.2f} %), converged "
+                f"{converged}, new {new:.3f} (longer {longer:.3f}), error {errors[-1][1]:.4f}, {seconds:.1f} s"
             )
         if len(errors) > 1:
             sizes, found = np.log(np.array(errors)).T
