@@ -3,6 +3,7 @@
 from rpmodels.checks import Integer
 from rpmodels.estimators import Description, Latents, RPMEstimator, States
 from rpmodels.estimators.arguments import argument
+from rpmodels.learning import AsGiven
 from rpmodels.mixtures import PerSite
 from rpmodels.priors import CategoricalPrior
 
@@ -18,8 +19,8 @@ class RPSign(RPMEstimator):
     def _build(self, observations):
         return self._model_of_states(CategoricalPrior.learned(self.n_signs), PerSite(), observations)
 
-    def _taught(self):
-        return []
+    def _starts(self):
+        return [AsGiven()]
 
     def _move(self):
         return None

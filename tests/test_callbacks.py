@@ -37,7 +37,7 @@ def test_a_callback_sees_every_step_and_may_stop_the_run():
             state.stop_reason = "enough"
 
     model = estimator(enough).fit(views(40, width=2, noise=0.3)[0])
-    assert (model.n_iter_, model.stop_reason_.split(", then L-BFGS")[0]) == (4, "enough")
+    assert (model.n_iter_, model.stop_reason_) == (4, "enough")
     steps, values, rates, finite = zip(*seen, strict=True)
     assert steps == (1, 2, 3, 4)
     np.testing.assert_array_equal(values, model.history_["free_energy"])

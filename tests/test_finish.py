@@ -126,7 +126,11 @@ def test_learned_tables_follow_the_gradient_and_keep_their_counts():
     objective.after_step()
     simplex, total = model.prior.simplex, float(model.prior.simplex.count.sum())
     names = set(dict(model.named_parameters()))
-    climb(objective, observations, Penalty(0.0), 3)
+    batch = everything(objective, observations)
+    before = float(objective(batch)["free_energy"].detach())
+    climbed = climb(objective, observations, Penalty(0.0), 1)
+    after = float(objective(batch)["free_energy"].detach())
+    assert after - before == pytest.approx(climbed.gained, abs=1e-9)  # what the search found is what is there
     assert set(dict(model.named_parameters())) == names
     assert float(simplex.count.sum()) == pytest.approx(total)
     np.testing.assert_allclose(simplex.count / simplex.count.sum(), simplex.probabilities())
@@ -244,9 +248,7 @@ OTHERS = {
     "free bound": rp.RPFA(
         1, network="linear", inference=rp.Inference(expected_log_mixture="interior_free"), **ONE_STEP
     ),
-    "Monte Carlo": rp.RPFA(
-        1, network="linear", inference=rp.Inference(expected_log_mixture="monte_carlo"), **ONE_STEP
-    ),
+    "Monte Carlo": rp.RPFA(1, network="linear", inference=rp.Inference(expected_log_mixture="monte_carlo"), **ONE_STEP),
     "kernel density": rp.RPFA(1, network="linear", inference=rp.Inference(marginal="kernel_density"), **ONE_STEP),
     "one network of several": rp.RPFA(1, network={"a": "linear", "b": "mlp"}, **ONE_STEP),
     "frozen": rp.RPFA(1, network=torch.nn.Linear(2, 2).requires_grad_(requires_grad=False), **ONE_STEP),

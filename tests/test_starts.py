@@ -102,6 +102,8 @@ def test_smooth_latents_are_the_true_ones(lengths):
     assert (found.latents[~exists] == 0).all()
     assert found.latents[exists].std() == pytest.approx(1.0)
     assert 3.0 < found.time_scales[0] < 12.0
+    padded = smooth_latents(np.where(exists[..., None], x, 1e3), exists, 1)  # which is never looked at
+    np.testing.assert_array_equal(padded.latents, found.latents)
 
 
 def test_smooth_latents_of_several_and_with_missing_rows():

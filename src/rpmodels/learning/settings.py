@@ -21,7 +21,7 @@ class Strong:
     dropout: float = 2.5
     input_dropout: float = 3.0
     weight_decay: float = 10.0
-    share: float = 0.6
+    share: float = 0.4
 
 
 RULES: Mapping[str, Rule] = {
