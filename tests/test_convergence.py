@@ -236,11 +236,11 @@ def test_dropout_is_at_most_a_half_and_never_weakened(usual, strong):
 @pytest.mark.parametrize("pause", [5, 12, 15])
 def test_a_run_that_goes_on_later_is_the_same(pause):
     """Before, at and after the step at which it relaxes; from a file as well."""
-    whole, observations = a_run(Strong())
+    whole, observations = a_run(Strong(share=0.6))
     whole.advance(observations, 20)
-    paused, _ = a_run(Strong())
+    paused, _ = a_run(Strong(share=0.6))
     paused.advance(observations, pause)
-    restored, _ = a_run(Strong())
+    restored, _ = a_run(Strong(share=0.6))
     restored.restore(copy.deepcopy(paused.state()))  # tensors of a file are no one else's
     for run in (paused, restored):
         run.advance(observations, 20)
