@@ -19,6 +19,11 @@ P = TypeVar("P", bound=Prior, default=Any)
 class EStep(ABC, Generic[P]):
     """Chooses q for a batch, under priors of the kind in brackets, which `check` has seen to."""
 
+    @property
+    def passes(self) -> int:
+        """How often F is computed with its E-step: once, unless it looks at the mixtures itself."""
+        return 1
+
     @abstractmethod
     def check(self, prior: Prior, mixture: Mixture, relative: bool) -> None:
         """Refuse a prior, the form in which mixtures will come, or absolute factors, when the model is built."""

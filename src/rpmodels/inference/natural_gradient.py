@@ -41,6 +41,11 @@ class NaturalGradient(EStep[Prior[Gaussian]]):
         self.rho = checks.number("rho", rho, above=0.0, below=1.0 + 1e-9)
         self.tol = checks.number("tol", tol, least=0.0)
 
+    @property
+    def passes(self) -> int:
+        """A slope and a value for every step."""
+        return 1 + 2 * self.steps
+
     def check(self, prior: Prior, mixture: Mixture, relative: bool) -> None:
         """Gaussian latents: the slope by μ goes through mean and spread."""
         if not isinstance(prior.family, Gaussian):

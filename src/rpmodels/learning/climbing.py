@@ -18,6 +18,8 @@ from rpmodels.observations import Observations
 
 ITERATIONS = 20
 """Of L-BFGS in a round."""
+LOWEST = -0.1
+"""Free energy that any maximum is above: factors that say nothing have 0."""
 MEMORY = 50
 """Steps that its curvature is read from."""
 STILL = 1e-5
@@ -37,7 +39,8 @@ class Penalty:
         total = torch.zeros((), dtype=objective.model.dtype, device=objective.model.device)
         if self.strength == 0:
             return total
-        for _, recogniser in objective.model.recognisers():
+        # Of a network that several factors share, once.
+        for recogniser in {id(each.network): each for _, each in objective.model.recognisers()}.values():
             family = recogniser.family
             first = family.latents if isinstance(family, Gaussian) else family.raw_size
             for layer in recogniser.network.modules():
@@ -77,7 +80,8 @@ def climb(objective: RPMObjective, observations: Observations, penalty: Penalty,
         for _ in range(rounds):
             kept = copy.deepcopy(objective.state_dict())
             reached = _round(objective, batch, penalty, optimiser)
-            still = not reached - value >= STILL * max(1.0, abs(value))
+            # Below independence, or where numbers fail, nothing is a maximum.
+            still = math.isfinite(reached) and reached - value < STILL * max(1.0, abs(value)) and value > LOWEST
             if not reached > value:
                 objective.load_state_dict(kept)
                 break

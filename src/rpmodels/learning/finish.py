@@ -100,7 +100,7 @@ def _pairs(objective: RPMObjective, observations: Observations) -> int:
     model = objective.model
     sites = int(observations.exists.sum())
     atoms = sites if model.atoms.shared else len(observations)
-    return len(model.names) * atoms * sites * model.expected_log_mixture.numbers_per_pair
+    return len(model.names) * atoms * sites * model.expected_log_mixture.numbers_per_pair * model.e_step.passes
 
 
 def _numbers(observations: Observations) -> int:
@@ -124,6 +124,8 @@ def _chosen(objective: RPMObjective, observations: Observations) -> float | None
     parts = [(np.sort(np.setdiff1d(np.arange(len(observations)), fold)), np.sort(fold)) for fold in folds]
     halves = [(observations.subset(rest), observations.subset(fold)) for rest, fold in parts]
     models = [copy.deepcopy(objective) for _ in halves]
+    for model, (training, _) in zip(models, halves, strict=True):
+        model.n_observations = float(training.weights.sum())
     best, chosen, worse = -math.inf, None, 0
     for strength in STRENGTHS:
         total = 0.0

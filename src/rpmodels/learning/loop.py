@@ -48,6 +48,9 @@ class Objective(nn.Module, ABC, Generic[Model]):
     def after_step(self) -> None:
         """The closed-form part of the M-step, after the gradient step."""
 
+    def skip_step(self) -> None:
+        """What a step that was not taken has left behind."""
+
     @abstractmethod
     def fitted(self, observations: Observations) -> Any:
         """What the training was for, from all the data, after the last step."""
@@ -119,6 +122,8 @@ def steps(
                 optimiser.step()
             objective.after_step()
             _advance(scheduler, values[GOAL])
+        else:
+            objective.skip_step()
         yield State(step, values, finite, rate)
 
 

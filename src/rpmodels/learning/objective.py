@@ -101,6 +101,10 @@ class RPMObjective(Objective[RPM]):
             sums = {name: part.reshape(sums[name].shape) for name, part in zip(sums, parts, strict=True)}
         self.model.prior.update(sums, min(1.0, float(last.batch.total_weight) / self.n_observations))
 
+    def skip_step(self) -> None:
+        """Forget the batch."""
+        self._last = None
+
     def fitted(self, observations: Observations) -> FittedRPM:
         """F_j over all the data."""
         return FittedRPM.collected(self.model, observations)

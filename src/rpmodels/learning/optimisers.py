@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -32,17 +33,28 @@ def adamw(recognition: nn.Module, parameters: Iterable[nn.Parameter], rate: floa
 
 
 def set_decay(optimiser: Optimizer, decay: float) -> None:
-    """AdamW shrinks weights by rate × decay a step; a gain is for what is learnt, not for what decays."""
+    """AdamW shrinks weights by rate × decay a step; a gain is for what is learnt, not for what decays.
+
+    An optimiser of the user's own keeps its decay.
+    """
     for group in optimiser.param_groups:
-        group["weight_decay"] = decay / group["gain"] if group["decays"] else 0.0
+        if "decays" in group:
+            group["weight_decay"] = decay / group["gain"] if group["decays"] else 0.0
 
 
 def flat_then_cosine(optimiser: Optimizer, steps: int, low_rate: float) -> LRScheduler:
     """The full rate, then along a cosine to a hundredth of it over the last `low_rate` of the steps."""
-    first = steps * (1.0 - low_rate)
+    return LambdaLR(optimiser, _Share(steps, low_rate))
 
-    def share(step: int) -> float:
-        done = (step - first) / max(1.0, steps - first)
+
+@dataclass(frozen=True)
+class _Share:
+    """Of the rate, at every step: an object and no closure, as runs travel between processes."""
+
+    steps: int
+    low_rate: float
+
+    def __call__(self, step: int) -> float:
+        first = self.steps * (1.0 - self.low_rate)
+        done = (step - first) / max(1.0, self.steps - first)
         return LOWEST + (1.0 - LOWEST) * 0.5 * (1.0 + math.cos(math.pi * min(1.0, max(0.0, done))))
-
-    return LambdaLR(optimiser, share)

@@ -60,15 +60,18 @@ class Rescue:
 
     def _go_back(self, now: int) -> None:
         step, weights, moments = self._good
-        # Rates stay where the schedule has brought them by now, halved: those of the copy may be higher.
+        # Rates stay where the schedule has brought them by now, halved: those of the copy may be higher. So does decay.
         rates = [group["lr"] for group in self._optimiser.param_groups]
+        decays = [group.get("weight_decay") for group in self._optimiser.param_groups]
         self._module.load_state_dict(weights)
         self._optimiser.load_state_dict(moments)
         self.rescues += 1
         if self.rescues > LIMIT:
             raise errors.diverged(now, LIMIT)
-        for group, rate in zip(self._optimiser.param_groups, rates, strict=True):
+        for group, rate, decay in zip(self._optimiser.param_groups, rates, decays, strict=True):
             group["lr"] = 0.5 * rate
+            if decay is not None:
+                group["weight_decay"] = decay
         if self._scheduler is not None:  # a schedule that computes from its base goes on from the lowered one
             self._scheduler.base_lrs = [rate * 0.5 for rate in self._scheduler.base_lrs]
         warnings.warn(errors.rescued(now, step, learning_rate(self._optimiser)), stacklevel=2)

@@ -45,6 +45,8 @@ def smooth_latents(rows: NDArray[Any], exists: NDArray[np.bool_], count: int) ->
 
 
 def _smooth_latents(rows: NDArray[Any], exists: NDArray[np.bool_], count: int) -> SmoothLatents:
+    if rows.shape[-1] == 1:  # nothing that channels could share
+        rows = np.repeat(rows, 2, -1)
     lengths = exists.sum(1)
     size = int(np.clip(np.median(lengths), 2, LONGEST))
     pieces, places = _cut(np.asarray(rows, np.float64), lengths, size)

@@ -116,7 +116,8 @@ def gains(network: nn.Module) -> dict[nn.Parameter, float]:
     found: dict[nn.Parameter, float] = {}
 
     def walk(module: nn.Module, gain: float) -> None:
-        gain = float(getattr(module, "gain", gain))
+        if isinstance(module, MLP | LookupTable | ConstantPrecision):  # others may mean something else by the word
+            gain = module.gain
         found.update(dict.fromkeys(module.parameters(recurse=False), gain))
         for child in module.children():
             # A wrapper speaks of its own numbers only.
