@@ -129,7 +129,7 @@ class Search(Group):
         "thorough": {"starts": 3.0, "moves": 12},
     }
 
-    starts: float = argument(Number(above=0.0), "times `n_init`", default=1.0)
+    starts: float = argument(Number(above=0.0, below=20.0), "times `n_init`", default=1.0)
     moves: int = argument(Integer(0), "ways out of poor optima that are tried at most, for states", default=4)
     start: Any = argument(
         Nothing() | Array(1, 2, 3) | Listed(Array(1, 2)),

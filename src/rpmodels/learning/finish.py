@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from rpmodels.families import Family, InPlacePairs
 from rpmodels.fitted import FittedRPM
 from rpmodels.learning.climbing import ITERATIONS, Penalty, climb
 from rpmodels.learning.loop import Objective
@@ -100,7 +101,13 @@ def _pairs(objective: RPMObjective, observations: Observations) -> int:
     model = objective.model
     sites = int(observations.exists.sum())
     atoms = sites if model.atoms.shared else len(observations)
-    return len(model.names) * atoms * sites * model.expected_log_mixture.numbers_per_pair * model.e_step.passes
+    work = model.expected_log_mixture.numbers_per_pair * model.e_step.passes
+    return atoms * sites * work * sum(_per_pair(each.family) for _, each in model.recognisers())
+
+
+def _per_pair(family: Family) -> int:
+    """A family that knows its pairs computes them in place; of others every number of a pair is kept for gradients."""
+    return 1 if isinstance(family, InPlacePairs) else 4 * family.natural_size
 
 
 def _numbers(observations: Observations) -> int:
