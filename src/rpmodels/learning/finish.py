@@ -24,9 +24,9 @@ from rpmodels.learning.loop import Objective
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.observations import Observations
 
-PAIRS = 2**23
+PAIRS = 2**22
 """Of sites and atoms, above which a pass over all of them is too long."""
-WORK = 2**30
+WORK = 2**28
 """Pairs that all passes may see, and so how many rounds there are."""
 EXACT = 2**20
 """Pairs up to which a pass in double precision costs little."""
