@@ -57,8 +57,8 @@ def test_a_factor_that_says_nothing_is_named(healthy):
 
 def test_a_fit_that_learnt_nothing_says_so():
     x = {name: np.random.default_rng(j).standard_normal((50, 2)) for j, name in enumerate("ab")}
+    brief = {"max_iter": 1, "n_init": 1, "search": rp.Search(retries=0), "training": rp.Training(finish="none")}
     with pytest.warns(rp.RPModelsWarning):
-        brief = {"max_iter": 1, "n_init": 1, "search": rp.Search(retries=0), "training": rp.Training(finish="none")}
         model = rp.RPFA(1, learning_rate=1e-9, random_state=0, **brief).fit(x)
     assert "learnt nothing" in diagnose(model, x)
 
