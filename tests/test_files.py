@@ -332,8 +332,8 @@ def test_every_flipped_bit_is_noticed(saved, tmp_path):
 
 
 def test_a_newer_format(saved, tmp_path):
-    rewritten(saved, tmp_path / "new", format=3, version="9.9")
-    with pytest.raises(FileError, match=r"format 3, written by rpmodels 9\.9.*Install a newer"):
+    rewritten(saved, tmp_path / "new", format=4, version="9.9")
+    with pytest.raises(FileError, match=r"format 4, written by rpmodels 9\.9.*Install a newer"):
         rp.load(tmp_path / "new")
 
 
