@@ -99,8 +99,10 @@ def seconds_to(seed: int) -> dict[str, float]:
     clock = Clock(data.x, data.z)
     advance = Run.advance
 
-    def watched(self: Run[Any], observations: rp.Observations, until: int, consumers: Any = ()) -> None:
-        advance(self, observations, until, [*consumers, clock.watching(self)])
+    def watched(
+        self: Run[Any], observations: rp.Observations, until: int, consumers: Any = (), stopping: Any = None
+    ) -> None:
+        advance(self, observations, until, [*consumers, clock.watching(self)], stopping)
 
     Run.advance = watched  # type: ignore[method-assign]
     clock.start()

@@ -5,7 +5,7 @@ from typing import Any
 
 from rpmodels.estimators import parts
 from rpmodels.estimators.groups import Groups
-from rpmodels.estimators.networks import linear_for_counts, networks, with_constant_precision
+from rpmodels.estimators.networks import Layers, linear_for_counts, networks, with_constant_precision
 from rpmodels.estimators.regularisation import Regularisation, either
 from rpmodels.families import Family
 from rpmodels.inference import EStep
@@ -58,7 +58,7 @@ def _one_family(
     dropout = either(given.dropout, default.dropout, "dropout", below=1.0)
     return RPM(
         prior,
-        networks(network, given.tied, observations, sizes, dropout, default.hidden),
+        networks(network, given.tied, observations, sizes, Layers(default.hidden, dropout, default.straight)),
         atoms=atoms,
         head=parts.head(given.head),
         scaling=given.scaling,
@@ -88,8 +88,7 @@ def model_of_numbers(
         recognition.tied,
         observations,
         latents if constant else raw,
-        either(recognition.dropout, default.dropout, "dropout", below=1.0),
-        default.hidden,
+        Layers(default.hidden, either(recognition.dropout, default.dropout, "dropout", below=1.0), default.straight),
     )
     approximation = inference.expected_log_mixture
     return RPM(

@@ -87,8 +87,11 @@ class Training(Group):
         RULES["tol"], "stop when the free energy gains less (nats) over `patience` steps", default=None
     )
     patience: int = argument(RULES["patience"], "steps without improvement before stopping", default=200)
-    validation_fraction: float = argument(
-        RULES["validation_fraction"], "share of the observations held out to stop by, with `patience`", default=0.0
+    validation_fraction: float | str = argument(
+        LEFT | RULES["validation_fraction"],
+        "share of the observations held out to choose starts and to stop by, with `patience`; auto: a tenth where "
+        "networks have hidden layers",
+        default=AUTO,
     )
     weight_decay: float | str = argument(
         LEFT | RULES["weight_decay"], "on the weights of the networks; auto: more as data shrink", default=AUTO

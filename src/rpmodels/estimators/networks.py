@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
@@ -10,20 +11,25 @@ from torch import nn
 from rpmodels import errors
 from rpmodels.checks import Instance, Word
 from rpmodels.observations import FactorSpec, Observations, suggested_scaling
-from rpmodels.recognition import MLP, ConstantPrecision, ConvolutionalNetwork, Linear, LookupTable
+from rpmodels.recognition import MLP, ConstantPrecision, ConvolutionalNetwork, Linear, LookupTable, WithLinear
 
 NETWORKS = ("auto", "linear", "mlp", "cnn", "lookup")
 NETWORK = Word(*NETWORKS) | Instance(nn.Module, called="an nn.Module")
 """What stands for the network of a factor."""
 
 
+@dataclass(frozen=True)
+class Layers:
+    """What an MLP has by default."""
+
+    hidden: tuple[int, ...]
+    dropout: float
+    straight: bool
+    """Whether a linear map stands beside it, where events are vectors."""
+
+
 def networks(
-    choice: Any,
-    tied: bool,
-    observations: Observations,
-    n_out: Mapping[str, int],
-    dropout: float,
-    hidden: tuple[int, ...],
+    choice: Any, tied: bool, observations: Observations, n_out: Mapping[str, int], layers: Layers
 ) -> dict[str, nn.Module]:
     """One network per factor; `tied` shares one among factors with the same kind of observation."""
     choice = copy.deepcopy(choice)  # fit never changes what the user handed in; a module used twice stays one
@@ -44,7 +50,7 @@ def networks(
             # Named for this factor it is meant; given for all, each factor has a copy of its own.
             made[name] = shared[key] = wanted if named or tied else copy.deepcopy(wanted)
         else:
-            made[name] = shared[key] = _network(name, wanted, spec, n_out[name], dropout, hidden)
+            made[name] = shared[key] = _network(name, wanted, spec, n_out[name], layers)
     return made
 
 
@@ -65,9 +71,7 @@ def _is_counts(spec: FactorSpec, rows: NDArray[Any]) -> bool:
     return not spec.is_label and len(spec.event_shape) == 1 and suggested_scaling(rows) == "sqrt"
 
 
-def _network(
-    name: str, wanted: Any, spec: FactorSpec, n_out: int, dropout: float, hidden: tuple[int, ...]
-) -> nn.Module:
+def _network(name: str, wanted: Any, spec: FactorSpec, n_out: int, layers: Layers) -> nn.Module:
     if wanted not in NETWORKS:
         raise errors.bad_choice(f"the network of factor '{name}'", (*NETWORKS, "an nn.Module"), wanted)
     kind = _suited(spec) if wanted == "auto" else wanted
@@ -78,8 +82,13 @@ def _network(
     if spec.is_label:
         raise errors.bad_choice(f"the network of factor '{name}', which holds labels", ("auto", "lookup"), wanted)
     if kind == "cnn":
-        return ConvolutionalNetwork(spec.event_shape, n_out, dropout=dropout)
-    return Linear(spec.event_shape, n_out) if kind == "linear" else MLP(spec.event_shape, n_out, hidden, dropout)
+        return ConvolutionalNetwork(spec.event_shape, n_out, dropout=layers.dropout)
+    if kind == "linear":
+        return Linear(spec.event_shape, n_out)
+    network = MLP(spec.event_shape, n_out, layers.hidden, layers.dropout)
+    if layers.straight and layers.hidden and len(spec.event_shape) == 1:
+        return WithLinear(network, Linear(spec.event_shape, n_out))
+    return network
 
 
 def is_small_image(spec: FactorSpec) -> bool:

@@ -12,7 +12,7 @@ from rpmodels.estimators import parts
 from rpmodels.estimators.building import model_of_states
 from rpmodels.estimators.common import CommonArguments
 from rpmodels.estimators.going_on import given_latents, going_on
-from rpmodels.estimators.regularisation import Regularisation, batch_size, either, regularisation
+from rpmodels.estimators.regularisation import Regularisation, batch_size, either, held_out_share, regularisation
 from rpmodels.fitted import FittedRPM
 from rpmodels.mixtures import AtomPolicy, Empirical, ExtraAtoms
 from rpmodels.model import RPM
@@ -74,13 +74,30 @@ class Planning(CommonArguments, ABC):
         free = [learning.AsGiven(), *(self._free(number) for number in range(1, count - len(taught)))]
         return [*free, *taught]
 
-    def _all_starts(self, pieces: Observations) -> Sequence[learning.Start]:
-        """The same; latents of the user's own in the place of all that others would teach."""
+    def _held_out(self, observations: Observations) -> float:
+        """Share of the observations to choose starts and to stop by."""
+        given = self._chosen().training.validation_fraction
+        if not isinstance(given, str):
+            return given
+        # Search under strong regularisation has an answer of its own to networks that learn by heart.
+        if self.strong is not None:
+            return 0.0
+        with seeded(0):
+            return held_out_share(self._build(observations), observations)
+
+    def _all_starts(self, pieces: Observations, training: learning.TrainingSettings) -> Sequence[learning.Start]:
+        """The same; latents of the user's own in the place of all that others would teach.
+
+        What is taught is taught to linear maps first, where networks have some beside them.
+        """
         starts, given = self._starts(), self._chosen().search.start
-        if given is None:
+        if given is not None:
+            own = learning.GivenStart(given_latents(self, given, pieces), self.max_iter)
+            starts = [*(each for each in starts if not each.taught), own]
+        if self.strong is not None:
             return starts
-        own = learning.GivenStart(given_latents(self, given, pieces), self.max_iter)
-        return [*(each for each in starts if not each.taught), own]
+        enough = self._enough(pieces)
+        return [learning.LinearStart(each, training, enough) if each.taught else each for each in starts]
 
     def _training(self, observations: Observations) -> learning.TrainingSettings:
         """Settings of the loop for these data."""
@@ -93,7 +110,7 @@ class Planning(CommonArguments, ABC):
             weight_decay=either(given.weight_decay, default.weight_decay, "weight_decay"),
             tol=given.tol,
             patience=given.patience,
-            validation_fraction=given.validation_fraction,
+            validation_fraction=self._held_out(observations),
             max_gradient_norm=cast(float | None, given.max_gradient_norm),
             low_rate=self.low_rate,
             optimiser=given.optimiser,
@@ -129,7 +146,7 @@ class Planning(CommonArguments, ABC):
         return learning.Plan(
             model,
             training,
-            self._all_starts(pieces) if before is None else [learning.AsGiven()],
+            self._all_starts(pieces, training) if before is None else [learning.AsGiven()],
             self._interval(training),
             self._enough(pieces),
             self._move() if before is None else None,
@@ -144,5 +161,5 @@ class Planning(CommonArguments, ABC):
 
     def _extra_atoms(self, model: RPM, observations: Observations) -> ExtraAtoms:
         """What a step has beside the atoms of its batch."""
-        size = self._training(observations).batch_size
+        size = batch_size(self._chosen().training.batch_size, observations, *self.sites_and_trials_a_step)
         return self._chosen().engine.extra_atoms(size, observations, isinstance(model.marginal, Empirical))

@@ -5,10 +5,16 @@ from dataclasses import dataclass, replace
 
 from rpmodels import checks, errors
 from rpmodels.estimators.networks import is_small_image
+from rpmodels.model import RPM
 from rpmodels.observations import Observations
+from rpmodels.recognition import has_no_hidden_layer
 
 ROWS_PER_CHANNEL = 50
 """Fewer training rows for every input channel call for a linear network (docs/results/lorenz.md)."""
+FEWEST_DIVIDED, FEWEST_HELD_OUT = 20, 4
+"""Observations from which on some are held out, and how many at least."""
+HELD_OUT, ENOUGH_SITES = 0.1, 10_000
+"""Share that is held out, and sites that are enough."""
 LARGE_EVENT = 32 * 32
 """Numbers in an observation from which on it is a large image."""
 
@@ -21,6 +27,8 @@ class Regularisation:
     input_dropout: float
     weight_decay: float
     hidden: tuple[int, ...]
+    straight: bool = False
+    """Whether MLPs of vectors have a linear map beside them, which a fit may begin from."""
 
 
 def regularisation(n_rows: int) -> Regularisation:
@@ -47,8 +55,8 @@ def continuous_regularisation(observations: Observations) -> Regularisation:
     if n_rows < ROWS_PER_CHANNEL * channels:
         return Regularisation(dropout=0.0, input_dropout=0.3, weight_decay=0.1, hidden=())
     if n_rows < 10_000:
-        return Regularisation(dropout=0.1, input_dropout=0.0, weight_decay=0.03, hidden=(50, 50))
-    return Regularisation(dropout=0.05, input_dropout=0.0, weight_decay=0.01, hidden=(50, 50))
+        return Regularisation(dropout=0.1, input_dropout=0.0, weight_decay=0.03, hidden=(50, 50), straight=True)
+    return Regularisation(dropout=0.05, input_dropout=0.0, weight_decay=0.01, hidden=(50, 50), straight=True)
 
 
 def circular_regularisation(observations: Observations) -> Regularisation:
@@ -56,7 +64,7 @@ def circular_regularisation(observations: Observations) -> Regularisation:
 
     Input dropout makes those of linear networks too wide, and those of MLPs are too narrow without more of the rest.
     """
-    default = continuous_regularisation(observations)
+    default = replace(continuous_regularisation(observations), straight=False)
     if not default.hidden:
         return replace(default, input_dropout=0.0)
     if int(observations.exists.sum()) >= 10_000:
@@ -78,6 +86,21 @@ def batch_size(given: int | str | None, observations: Observations, sites: int, 
         sites, least = sites // 10, max(1, least // 4)
     fitting = max(least, sites // max(1, round(float(observations.exists.sum(1).mean()))))
     return None if fitting >= len(observations) else fitting
+
+
+def held_out_share(model: RPM, observations: Observations) -> float:
+    """Of the observations, that a fit is stopped by: a tenth where networks could learn the others by heart.
+
+    Numbers near natural parameters have a deterministic end instead, and parameters of single observations cannot be
+    held out. Too few observations say nothing.
+    """
+    networks = [each.network for _, each in model.recognisers()]
+    usable = len(observations.usable())
+    if all(has_no_hidden_layer(each) for each in networks) or usable < FEWEST_DIVIDED:
+        return 0.0
+    sites = max(1.0, float(observations.exists.sum(1).mean()))
+    count = max(FEWEST_HELD_OUT, min(round(HELD_OUT * usable), round(ENOUGH_SITES / sites)))
+    return count / usable
 
 
 def either(given: float | str, default: float, name: str, below: float = math.inf) -> float:

@@ -16,12 +16,14 @@ from rpmodels.learning.run import MakeObjective, Run
 from rpmodels.learning.settings import TrainingSettings
 from rpmodels.learning.starts import Start
 from rpmodels.learning.trainable import Model
-from rpmodels.observations import Observations
 
 
 @dataclass
 class Attempt:
-    """What became of one start: its kind, seed, and free energy whenever starts were compared."""
+    """What became of one start: its kind, seed, and free energy whenever starts were compared.
+
+    Where observations are held out, it is the best score of these so far.
+    """
 
     kind: str
     seed: int
@@ -66,15 +68,15 @@ class Contender(Generic[Model]):
         self.recorded = list(zip(saved["free_energies"], saved["noise"], strict=True))
         self.attempt.failure = saved["failure"]
 
-    def train_to(self, observations: Observations, until: int) -> "Contender[Model]":
+    def train_to(self, data: Divided, until: int) -> "Contender[Model]":
         """Train to this step and write down the free energy there, or look it up."""
         self.reached = until
         if self.recorded:
             self._write_down(*self.recorded.pop(0))
             return self
         try:
-            self.run.advance(observations, until, self.saving())
-            self._write_down(self.run.recent(), self.run.noise())
+            self.run.advance(data.training, until, self.saving(), self.run.held_out(data))
+            self._write_down(self.run.judged(), self.run.noise())
         except errors.NumericalError as failure:
             self.attempt.failure = str(failure)
             self._write_down(-math.inf, 0.0)
@@ -148,5 +150,5 @@ def enter(
     if saved is not None:
         contender.restore(saved)
     for until in comparisons:
-        contender = contender.train_to(data.training, until)
+        contender = contender.train_to(data, until)
     return contender

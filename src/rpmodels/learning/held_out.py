@@ -1,34 +1,51 @@
-"""Early stopping on a held-out score, both curves on the same number of atoms."""
+"""Which weights of a run are the best, and when none better will come: held-out observations say so."""
 
 import copy
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from rpmodels.learning.loop import GOAL, Objective, State
+from rpmodels import errors
+from rpmodels.learning.batches import Divided
+from rpmodels.learning.loop import Objective, State
 from rpmodels.observations import Observations
+
+FIRST = 0
+"""The step before all others: a start that was taught may be better than anything that follows."""
 
 
 class HeldOut:
     """Scores validation observations, and as many training ones, every few steps; keeps the best weights.
 
-    A mixture of n atoms costs a score about (K − 1)/2n nats a factor, so a fair pair of curves needs equal n.
+    Weights are better when the same observations score higher by more than the standard error of the difference: what
+    is less is noise of a few observations, and a fit that goes on for it learns its training data by heart.
     """
 
-    def __init__(
-        self, objective: Objective[Any], training: Observations, validation: Observations, patience: int
-    ) -> None:
-        self._objective = objective
-        count = min(len(training), len(validation))
-        self._pair = tuple(part.subset(np.arange(count) * (len(part) // count)) for part in (training, validation))
+    def __init__(self, objective: Objective[Any], data: Divided, patience: int, batch_size: int | None) -> None:
+        assert data.validation is not None
+        self._objective, self._validation = objective, data.validation
+        self._training = _spread(data.training, len(data.validation))
+        self._atoms = _spread(data.training, batch_size or len(data.training))
         self._every = max(1, patience // 10)
         self._patience = patience
-        self._best = -np.inf
-        self._best_step = 0
-        self._weights: dict[str, Any] = copy.deepcopy(objective.state_dict())
+        self._best: NDArray[np.float64] | None = None
+        self._best_step = FIRST
+        self._weights: dict[str, Any] = {}
         self.curve: list[dict[str, float]] = []
+
+    @property
+    def best(self) -> float:
+        """The highest score so far."""
+        return -math.inf if self._best is None else float(self._best.mean())
+
+    def begin(self, step: int) -> None:
+        """Look at where training begins, once."""
+        if not self.curve:
+            self._look(step)
 
     def __call__(self, state: State) -> None:
         """Score now and then; ask to stop once nothing better came for `patience` steps."""
@@ -36,35 +53,49 @@ class HeldOut:
             return
         self._look(state.step)
         if state.step - self._best_step >= self._patience:
-            state.stop_reason = f"held-out score no better than {self._best:.3f} nats at step {self._best_step}"
+            state.stop_reason = f"held-out score no better than {self.best:.3f} nats at step {self._best_step}"
 
     def state(self) -> dict[str, Any]:
         """What it has seen, and the best weights."""
-        return {"best": self._best, "step": self._best_step, "weights": self._weights, "curve": self.curve}
+        best = None if self._best is None else self._best.tolist()
+        return {"best": best, "step": self._best_step, "weights": self._weights, "curve": self.curve}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """As if it had seen that."""
-        self._best, self._best_step, self._weights = state["best"], state["step"], state["weights"]
-        self.curve = list(state["curve"])
+        self._best = None if state["best"] is None else np.asarray(state["best"], np.float64)
+        self._best_step, self._weights, self.curve = state["step"], state["weights"], list(state["curve"])
 
+    @torch.no_grad()
     def _look(self, step: int) -> None:
-        training, validation = (self._score(part) for part in self._pair)
-        self.curve.append({"step": step, "training": training, "validation": validation})
-        if validation > self._best:
+        self._objective.eval()
+        try:
+            training, validation = self._objective.scored((self._training, self._validation), self._atoms)
+        except errors.NumericalError:  # weights of the moment, which nobody keeps
+            training = validation = np.array([-math.inf])
+        self._objective.train()
+        self.curve.append({"step": step, "training": float(training.mean()), "validation": float(validation.mean())})
+        if self._better(validation):
             self._best, self._best_step = validation, step
             self._weights = copy.deepcopy(self._objective.state_dict())
 
-    @torch.no_grad()
-    def _score(self, part: Observations) -> float:
-        objective = self._objective
-        objective.eval()
-        batch = part.batch(np.arange(len(part)), objective.model.dtype, objective.model.device)
-        score = float(objective(batch)[GOAL])
-        objective.train()
-        return score
+    def _better(self, values: NDArray[np.float64]) -> bool:
+        if not np.isfinite(values).all():
+            return False
+        if self._best is None:
+            return True
+        gained = values - self._best
+        return bool(gained.mean() > gained.std() / math.sqrt(max(1, len(gained) - 1)))
 
     def finish(self, step: int) -> None:
         """One last look, then the weights of the best held-out score."""
         if not self.curve or self.curve[-1]["step"] != step:
             self._look(step)
-        self._objective.load_state_dict(self._weights)
+        if self._weights:
+            self._objective.load_state_dict(self._weights)
+
+
+def _spread(observations: Observations, count: int) -> Observations:
+    """So many of them, at equal distances; all, where they are no more."""
+    if count >= len(observations):
+        return observations
+    return observations.subset(np.arange(count) * (len(observations) // count))

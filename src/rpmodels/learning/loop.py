@@ -8,11 +8,13 @@ import copy
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
@@ -54,6 +56,15 @@ class Objective(nn.Module, ABC, Generic[Model]):
     @abstractmethod
     def fitted(self, observations: Observations) -> Any:
         """What the training was for, from all the data, after the last step."""
+
+    def scored(self, parts: Sequence[Observations], atoms: Observations) -> list[NDArray[np.float64]]:
+        """What is maximised, of every observation of these parts; `atoms` is training data to compare them with.
+
+        By default one number for a part.
+        """
+        model = self.model
+        batches = [each.batch(np.arange(len(each)), model.dtype, model.device) for each in parts]
+        return [np.array([float(self(batch)[GOAL])]) for batch in batches]
 
     def is_direct(self) -> bool:
         """Whether the free energy of all the data is a smooth function of numbers near natural parameters."""

@@ -1,11 +1,13 @@
 """The step of an RPM: E-step, free energy, and the closed-form part of the M-step."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
+import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rpmodels import errors
@@ -27,6 +29,7 @@ from rpmodels.mixtures import (
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.recognition import has_no_hidden_layer
+from rpmodels.seeding import seeded
 from rpmodels.step import Step
 
 
@@ -108,6 +111,12 @@ class RPMObjective(Objective[RPM]):
     def fitted(self, observations: Observations) -> FittedRPM:
         """F_j over all the data."""
         return FittedRPM.collected(self.model, observations)
+
+    def scored(self, parts: Sequence[Observations], atoms: Observations) -> list[NDArray[np.float64]]:
+        """F of every observation, each against the atoms of these training data plus itself, as new data are."""
+        with seeded(0):  # some p₀ are drawn from
+            fitted = FittedRPM.collected(self.model, atoms)
+            return [fitted.free_energies(part).values for part in parts]
 
     def is_direct(self) -> bool:
         """Whether networks have no hidden layer, nothing is drawn or local, and ⟨log F⟩ is exact or a bound."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
+import numpy as np
 import torch
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -84,8 +85,25 @@ class Run(Generic[Model]):
         while self.step < until:
             yield next(batches)
 
-    def advance(self, observations: Observations, until: int, consumers: Sequence[Consumer] = ()) -> None:
-        """Train to step `until`, or to the first consumer that asks to stop."""
+    def advance(
+        self,
+        observations: Observations,
+        until: int,
+        consumers: Sequence[Consumer] = (),
+        stopping: HeldOut | consumers.Plateau | None = None,
+    ) -> None:
+        """Train to step `until`, or to the first consumer that asks to stop; not at all where one has asked before."""
+        if self.stop_reason is not None:
+            return
+        self._stopping = stopping
+        try:
+            self._advance(observations, until, [*([] if stopping is None else [stopping]), *consumers])
+        finally:
+            if stopping is not None:
+                self._stopping_state = stopping.state()
+            self._stopping = None  # it holds data
+
+    def _advance(self, observations: Observations, until: int, consumers: Sequence[Consumer]) -> None:
         objective = self.objective
         objective.train()
         objective.group = communicator() if objective.shares else ALONE
@@ -124,11 +142,10 @@ class Run(Generic[Model]):
 
         An interrupt from the keyboard ends the training, not the run: what was learnt so far is kept.
         """
-        self._stopping = self._make_stopping(data)
-        stopping: list[Consumer] = [] if self._stopping is None else [self._stopping]
+        stopping = self._make_stopping(data)
         if self.stop_reason is None:
             try:
-                self.advance(data.training, self.training.max_iter, [*stopping, *consumers, *saving])
+                self.advance(data.training, self.training.max_iter, [*consumers, *saving], stopping)
                 for each in saving:
                     each.now()
             except KeyboardInterrupt:
@@ -138,12 +155,10 @@ class Run(Generic[Model]):
                 self.interrupt()
         if not self.history.any_finite:
             raise errors.diverged(self.step, self.step)
-        if isinstance(self._stopping, HeldOut):
-            self._stopping.finish(self.step)
-            self.validation_curve = self._stopping.curve
-        by_criterion = self._stopping is not None and self.stop_reason is not None and not self.interrupted
-        self._stopping = None  # it holds data
-        if by_criterion:
+        if isinstance(stopping, HeldOut):
+            stopping.finish(self.step)
+            self.validation_curve = stopping.curve
+        if stopping is not None and self.stop_reason is not None and not self.interrupted:
             self.converged = True
         else:
             self._close(data)
@@ -172,14 +187,26 @@ class Run(Generic[Model]):
         self.converged = trend is not None and not trend.rising
 
     def _make_stopping(self, data: Divided) -> HeldOut | consumers.Plateau | None:
-        stopping: HeldOut | consumers.Plateau | None = None
-        if data.validation is not None:
-            stopping = HeldOut(self.objective.alone(), data.training, data.validation, self.training.patience)
-        elif self.training.tol is not None:
+        stopping: HeldOut | consumers.Plateau | None = self.held_out(data)
+        if stopping is None and self.training.tol is not None:
             stopping = consumers.Plateau(self.training.tol, self.training.patience)
-        if stopping is not None and self._stopping_state is not None:
-            stopping.restore(self._stopping_state)
+            if self._stopping_state is not None:
+                stopping.restore(self._stopping_state)
         return stopping
+
+    def held_out(self, data: Divided) -> HeldOut | None:
+        """Who watches the score of held-out observations, with what was seen so far; None where there are none."""
+        if data.validation is None:
+            return None
+        watching = HeldOut(self.objective.alone(), data, self.training.patience, self.training.batch_size)
+        if self._stopping_state is not None:
+            watching.restore(self._stopping_state)
+        watching.begin(self.step)
+        return watching
+
+    def unseen(self) -> None:
+        """As if no held-out observation had been looked at: for a model that was changed by other means than steps."""
+        self._stopping_state, self.stop_reason = None, None
 
     def interrupt(self) -> None:
         """Train no further."""
@@ -198,7 +225,7 @@ class Run(Generic[Model]):
             "step": self.step,
             "stop_reason": self.stop_reason,
             "rescues": self.rescues,
-            "stopping": None if self._stopping is None else self._stopping.state(),
+            "stopping": self._stopping_state if self._stopping is None else self._stopping.state(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -220,8 +247,13 @@ class Run(Generic[Model]):
         )
 
     def recent(self) -> float:
-        """Mean free energy over the last epoch: what starts are judged by."""
+        """Mean free energy over the last epoch."""
         return self.history.recent(self._window)
+
+    def judged(self) -> float:
+        """What starts are compared by: the best held-out score, where there is one, else `recent`."""
+        best = (self._stopping_state or {}).get("best")
+        return self.recent() if best is None else float(np.mean(best))
 
     def noise(self) -> float:
         """Standard error of `recent`."""

@@ -61,10 +61,11 @@ class Context:
 def tournament(plan: Plan[Model], data: Divided, context: Context) -> tuple[Run[Model], list[Attempt]]:
     """Train from every start up to a comparison, keep the better half, and so on; the last one to the end.
 
-    Starts are compared by their mean free energy over the last epoch, always after the same number of steps. While the
-    best of them is not above `plan.enough` nats nothing has been learnt that they could be judged by, and all go on (to
-    half of the steps at most). Where there is so much to gain and none has it clearly, starts that are stuck are begun
-    once more, each from another seed, and brought to the same step.
+    Starts are compared by the score of held-out observations or, where there are none, by their mean free energy over
+    the last epoch, always after the same number of steps. While the best of them is not above `plan.enough` nats
+    nothing has been learnt that they could be judged by, and all go on (to half of the steps at most). Where there is
+    so much to gain and none has it clearly, starts that are stuck are begun once more, each from another seed, and
+    brought to the same step.
     Before it goes to the end, the best run meets the rivals that the move proposes, under the same rule.
     An interrupt from the keyboard ends the training with the best run there is.
     """
@@ -83,7 +84,7 @@ def tournament(plan: Plan[Model], data: Divided, context: Context) -> tuple[Run[
         alive = [each for each in alive if each.run.history.any_finite]
         if not alive:
             raise
-        alive.sort(key=lambda each: each.run.recent(), reverse=True)
+        alive.sort(key=lambda each: each.run.judged(), reverse=True)
         alive[0].run.interrupt()
     finally:
         progress.close()
@@ -114,7 +115,7 @@ class _Field(Generic[Model]):
 
     def train_to(self, alive: list[Contender[Model]], until: int) -> None:
         """All of them, in place."""
-        alive[:] = parallel_map(Contender.train_to, alive, self.context.n_jobs, self.data.training, until)
+        alive[:] = parallel_map(Contender.train_to, alive, self.context.n_jobs, self.data, until)
 
 
 def _halve(field: _Field[Model], alive: list[Contender[Model]], attempts: list[Attempt], progress: Progress) -> None:
@@ -173,21 +174,21 @@ def _challenge(field: _Field[Model], alive: list[Contender[Model]], attempts: li
     move = field.plan.move
     if move is None or not field.plan.moves:
         return
-    observations, interval, longest = field.data.training, field.plan.interval, field.plan.training.max_iter
+    interval, longest = field.plan.interval, field.plan.training.max_iter
     champion = alive[0]
     if champion.reached < BEFORE_MOVES * interval <= longest:
-        champion.train_to(observations, BEFORE_MOVES * interval)
+        champion.train_to(field.data, BEFORE_MOVES * interval)
     failures = 0
     for number in range(field.plan.moves):
         until = champion.reached + CHALLENGE * interval
         if until >= longest:
             break
-        rival = _rival(champion, number, observations, move, failures)
+        rival = _rival(champion, number, field.data.training, move, failures)
         if rival is None:
             break
         attempts.append(rival.attempt)
-        champion.train_to(observations, until)
-        rival.train_to(observations, until)
+        champion.train_to(field.data, until)
+        rival.train_to(field.data, until)
         better = rival.free_energy > champion.free_energy + BEYOND * math.hypot(champion.noise, rival.noise)
         logger.info(
             "move %s: %.4f nats against %.4f",
@@ -220,6 +221,7 @@ def _rival(
     proposed = move(rival.run.model, observations, rival.attempt.seed, failures)
     proposed = communicator().first_does(lambda: proposed)
     communicator().same(rival.run.model.state_dict())
+    rival.run.unseen()
     if kept is not None and not (rival.save() if proposed else kept.save(rival.attempt.key, {"run": None})):
         # Without this file a later one of the champion would be worth nothing.
         champion.checkpoints = rival.checkpoints = None

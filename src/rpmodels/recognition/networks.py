@@ -44,6 +44,30 @@ class Linear(MLP):
         super().__init__(event_shape, n_out, hidden=())
 
 
+class WithLinear(nn.Module):
+    """A network beside a linear map of the same event: raw numbers are the sum of both.
+
+    What is linear in the observation can be found to the last digit (learning/finish.py); the network adds the rest,
+    and as much of it as held-out observations like (docs/results/optimum.md).
+    """
+
+    def __init__(self, network: nn.Module, linear: Linear) -> None:
+        super().__init__()
+        self.network, self.linear = network, linear
+
+    def forward(self, x: Shaped[Tensor, "n *event"]) -> Float[Tensor, "n out"]:
+        """Raw numbers of n observations."""
+        curved: Tensor = self.network(x)
+        straight: Tensor = self.linear(x)
+        return curved + straight
+
+    def straighten(self) -> None:
+        """Weights of the network's last layer zero: the sum is the linear map, and learns to be more than that."""
+        last = [each for each in self.network.modules() if isinstance(each, nn.Linear)][-1]
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+
+
 class ConvolutionalNetwork(nn.Module):
     """The paper's network: conv 5×5 → pool 2 → ReLU, twice (10 and 20 channels), 50 units, ReLU, output.
 

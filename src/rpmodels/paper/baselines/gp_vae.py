@@ -175,7 +175,7 @@ class SparseGPVAE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         dropout = checks.number("dropout", self.dropout, least=0.0, below=1.0)
         network = networks.networks(
             networks.linear_for_counts(self.network, observations), False, observations, {name: family.raw_size},
-            dropout, hidden,
+            networks.Layers(hidden, dropout, straight=False),
         )[name]  # fmt: skip
         prior = kernels.gaussian_process(
             family, observations, self.kernel, self.n_inducing, self.inducing, self.mean, self.length_scale
