@@ -46,10 +46,11 @@ def test_a_latent_that_no_factor_speaks_of_is_dead(healthy):
 
 def test_a_factor_that_says_nothing_is_named(healthy):
     model, x = copy.deepcopy(healthy[0]), healthy[1]
-    last = [each for each in model.model_.recogniser("b").modules() if isinstance(each, torch.nn.Linear)][-1]
+    network = model.model_.recogniser("b").network
+    network.straighten()
     with torch.no_grad():
-        last.weight.zero_()
-        last.bias.copy_(torch.tensor([0.0, -20.0]))
+        network.linear[-1].weight.zero_()
+        network.linear[-1].bias.copy_(torch.tensor([0.0, -20.0]))
     silent = [each.text for each in diagnose(model, x).findings if each.name == "silent factor"]
     assert len(silent) == 1
     assert "'b'" in silent[0]

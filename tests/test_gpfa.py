@@ -16,6 +16,7 @@ from rpmodels.errors import InputError, RPModelsWarning
 from rpmodels.estimators import layout
 from rpmodels.learning import AsGiven, LongStart
 from rpmodels.priors import GaussianProcessPrior
+from rpmodels.recognition import has_no_hidden_layer
 
 FAST = {"n_init": 1, "max_iter": 4, "random_state": 0}
 
@@ -372,7 +373,10 @@ def test_counts_get_a_linear_network_and_nothing_else_does():
         model = made(rp.RPGPFA, 1, max_iter=1, n_init=1, retries=0, random_state=0, **settings)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RPModelsWarning)
-            return {name: bool(factor.network.hidden) for name, factor in model.fit(X).model_.pattern.recognisers()}
+            return {
+                name: not has_no_hidden_layer(factor.network)
+                for name, factor in model.fit(X).model_.pattern.recognisers()
+            }
 
     assert hidden() == {"spikes": False, "speed": True}
     assert hidden(network={"speed": "linear"}) == {"spikes": False, "speed": False}

@@ -2,6 +2,7 @@
 
 import importlib
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -17,7 +18,6 @@ from rpmodels.learning import (
     KMeans,
     Plan,
     RandomStart,
-    RPMObjective,
     Run,
     SplitMerge,
     StatesStart,
@@ -176,10 +176,12 @@ def test_validation_stops_early_and_keeps_the_best_weights():
     assert "held-out score" in fitted.record.stop_reason
     curve = {name: [row[name] for row in fitted.record.validation_curve] for name in ("step", "training", "validation")}
     assert curve["training"][-1] > curve["validation"][-1]
-    validation = divide(observations, 0.3, spawn(0, 2)[0]).validation
-    batch = validation.batch(np.arange(len(validation)), model.dtype, model.device)
-    kept = float(RPMObjective(fitted.pattern, validation).eval()(batch)["free_energy"].detach())
-    assert kept == pytest.approx(max(curve["validation"]), abs=1e-5)
+    data = divide(observations, 0.3, spawn(0, 2)[0])
+    kept = FittedRPM.collected(fitted.pattern, data.training).score(data.validation)
+    best = max(curve["validation"])
+    step = int(re.search(r"at step (\d+)", fitted.record.stop_reason)[1])
+    assert kept == pytest.approx(curve["validation"][curve["step"].index(step)], abs=1e-5)
+    assert best - kept < 0.05  # what is better by less than its error is no better
 
 
 def test_user_optimiser_scheduler_and_clipping():
@@ -375,7 +377,7 @@ def test_validation_looks_at_least_once_and_at_equal_numbers():
     observations, _ = clusters(n=50)
     model = model_for(observations)
     fitted = train(model, observations, max_iter=5, validation_fraction=0.6, random_state=0, learning_rate=1e-2)
-    assert [row["step"] for row in fitted.record.validation_curve] == [5]
+    assert [row["step"] for row in fitted.record.validation_curve] == [0, 5]
 
 
 def test_held_out_observations_are_seen_by_nothing_but_the_stopping(monkeypatch):

@@ -75,7 +75,7 @@ def fit_to(
     for attempt in range(1 + retries):
         # The first attempt has the seeds it always had; each further one its own.
         fresh = seeds if attempt == 0 else spawn(seeds[1] + attempt, 3)
-        plan = estimator._plan(data.training, training, fresh[0], before)
+        plan = estimator._plan(data, training, fresh[0], before)
         watching = list(chosen.training.callbacks or ())
         context = Context(fresh[1], chosen.search.n_jobs, checkpoints, watching, bool(estimator.verbose))
         run, attempts = tournament(plan, data, context)

@@ -2,7 +2,6 @@
 
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +18,6 @@ from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
 from rpmodels.estimators.common import OF_STATES, WithFactors
 from rpmodels.estimators.description import Description, Latents, States
 from rpmodels.estimators.layout import Layout, joined, padded_to
-from rpmodels.estimators.regularisation import Regularisation
 from rpmodels.estimators.series import check_moves, read_series
 from rpmodels.estimators.streams import Stream
 from rpmodels.mixtures import Pooled
@@ -48,6 +46,7 @@ class RPHMM(WithFactors, RPMEstimator):
 
     description = Description("hmm", States(), "n_states", in_trials=True, in_time=True)
     sites_and_trials_a_step = (1_000, 10)
+    straight = True
 
     refused = OF_STATES
 
@@ -89,9 +88,6 @@ class RPHMM(WithFactors, RPMEstimator):
 
     def _build(self, observations: Observations) -> RPM:
         return self._model_of_states(parts.markov_chain_prior(self.transitions, self.n_states), Pooled(), observations)
-
-    def _regularisation(self, observations: Observations) -> Regularisation:
-        return replace(super()._regularisation(observations), straight=True)
 
     @property
     def _transitions_known(self) -> bool:

@@ -4,6 +4,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar, cast
 
@@ -14,6 +15,7 @@ from rpmodels.estimators.common import CommonArguments
 from rpmodels.estimators.going_on import given_latents, going_on
 from rpmodels.estimators.regularisation import Regularisation, batch_size, either, held_out_share, regularisation
 from rpmodels.fitted import FittedRPM
+from rpmodels.learning.linear_start import LinearStart
 from rpmodels.mixtures import AtomPolicy, Empirical, ExtraAtoms
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -28,6 +30,8 @@ class Planning(CommonArguments, ABC):
     """Share of the steps in which the learning rate falls."""
     strong: ClassVar[learning.Strong | None] = None
     """Regularisation while the fit searches."""
+    straight: ClassVar[bool] = False
+    """Whether MLPs of vectors have a linear map beside them, for those whose latents are states."""
     sites_and_trials_a_step: ClassVar[tuple[int, int]] = (10_000, 20)
     """What "auto" batches have: about so many sites, at least so many trials."""
 
@@ -97,7 +101,7 @@ class Planning(CommonArguments, ABC):
         if self.strong is not None:
             return starts
         enough = self._enough(pieces)
-        return [learning.LinearStart(each, training, enough) if each.taught else each for each in starts]
+        return [LinearStart(each, training, enough) if each.taught else each for each in starts]
 
     def _training(self, observations: Observations) -> learning.TrainingSettings:
         """Settings of the loop for these data."""
@@ -133,12 +137,13 @@ class Planning(CommonArguments, ABC):
         )
 
     def _plan(
-        self, pieces: Observations, training: learning.TrainingSettings, seed: int, before: FittedRPM | None
+        self, data: learning.Divided, training: learning.TrainingSettings, seed: int, before: FittedRPM | None
     ) -> learning.Plan[RPM]:
         """What will be tried; from the weights of an earlier fit, where there is one to go on from."""
-        engine = self._chosen().engine
+        engine, pieces = self._chosen().engine, data.training
         with seeded(seed):
-            built = self._build(pieces)
+            # What depends on how much data there are does not change because some of them are held out.
+            built = self._build(pieces if data.validation is None else data.everything)
         if before is not None:
             built = going_on(copy.deepcopy(before.pattern), built)
         model = built.to(learning.device_of(engine.device), learning.dtype_of(engine.dtype))
@@ -156,7 +161,7 @@ class Planning(CommonArguments, ABC):
 
     def _model_of_states(self, prior: Prior, atoms: AtomPolicy, observations: Observations) -> RPM:
         """A model with this prior over states, inferred exactly."""
-        default = self._regularisation(observations)
+        default = replace(self._regularisation(observations), straight=self.straight)
         return model_of_states(prior, atoms, observations, self.network, self._chosen(), default)
 
     def _extra_atoms(self, model: RPM, observations: Observations) -> ExtraAtoms:

@@ -1,13 +1,12 @@
 """Learning: one loop, its consumers, and the tournament of starts."""
 
-from rpmodels.learning.batches import Minibatches
+from rpmodels.learning.batches import Divided, Minibatches
 from rpmodels.learning.closing import closing_score
 from rpmodels.learning.clusters import KMeans, Mixture, Spectra
 from rpmodels.learning.consumers import TimeLimit
 from rpmodels.learning.contenders import Attempt, Plan
 from rpmodels.learning.devices import device_of, dtype_of
 from rpmodels.learning.finish import Finish, NoFinish, QuasiNewton
-from rpmodels.learning.linear_start import LinearStart
 from rpmodels.learning.loop import Objective, State, steps
 from rpmodels.learning.moves import Move, SplitMerge
 from rpmodels.learning.objective import RPMObjective
@@ -32,10 +31,10 @@ __all__ = [
     "AsGiven",
     "Attempt",
     "Context",
+    "Divided",
     "Finish",
     "GivenStart",
     "KMeans",
-    "LinearStart",
     "LongStart",
     "Minibatches",
     "Mixture",

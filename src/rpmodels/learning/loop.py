@@ -27,6 +27,8 @@ from rpmodels.seeding import seeded
 
 Own = TypeVar("Own", bound="Objective[Any]")
 
+Values = NDArray[np.float64]
+"""A number for every observation."""
 GOAL = "free_energy"
 """The term that is maximised."""
 
@@ -57,7 +59,7 @@ class Objective(nn.Module, ABC, Generic[Model]):
     def fitted(self, observations: Observations) -> Any:
         """What the training was for, from all the data, after the last step."""
 
-    def scored(self, parts: Sequence[Observations], atoms: Observations) -> list[NDArray[np.float64]]:
+    def scored(self, parts: Sequence[Observations], atoms: Observations) -> list[Values]:
         """What is maximised, of every observation of these parts; `atoms` is training data to compare them with.
 
         By default one number for a part.

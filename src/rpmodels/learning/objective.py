@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
-import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor
 
 from rpmodels import errors
@@ -15,7 +13,7 @@ from rpmodels.carriers import Batch, Factor, Factors, LocalParameters, LocalTabl
 from rpmodels.fitted import FittedRPM, Inferred
 from rpmodels.free_energy import FreeEnergy, free_energy
 from rpmodels.inference import summed_potentials
-from rpmodels.learning.loop import Objective
+from rpmodels.learning.loop import Objective, Values
 from rpmodels.mixtures import (
     AtomMixture,
     Empirical,
@@ -112,7 +110,7 @@ class RPMObjective(Objective[RPM]):
         """F_j over all the data."""
         return FittedRPM.collected(self.model, observations)
 
-    def scored(self, parts: Sequence[Observations], atoms: Observations) -> list[NDArray[np.float64]]:
+    def scored(self, parts: Sequence[Observations], atoms: Observations) -> list[Values]:
         """F of every observation, each against the atoms of these training data plus itself, as new data are."""
         with seeded(0):  # some p₀ are drawn from
             fitted = FittedRPM.collected(self.model, atoms)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
-import numpy as np
 import torch
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -18,6 +17,7 @@ from rpmodels.learning import consumers
 from rpmodels.learning.alternation import Alternation
 from rpmodels.learning.batch_reader import BatchReader
 from rpmodels.learning.batches import Divided, Minibatches
+from rpmodels.learning.convergence import held_out_rises
 from rpmodels.learning.distributed import communicator
 from rpmodels.learning.held_out import HeldOut
 from rpmodels.learning.loop import Consumer, Objective, State, steps
@@ -184,7 +184,8 @@ class Run(Generic[Model]):
                 self.converged = ended.converged
                 return
         trend = self.history.trend()
-        self.converged = trend is not None and not trend.rising
+        held_out = held_out_rises(self.validation_curve)
+        self.converged = trend is not None and not trend.rising and not held_out
 
     def _make_stopping(self, data: Divided) -> HeldOut | consumers.Plateau | None:
         stopping: HeldOut | consumers.Plateau | None = self.held_out(data)
@@ -253,7 +254,7 @@ class Run(Generic[Model]):
     def judged(self) -> float:
         """What starts are compared by: the best held-out score, where there is one, else `recent`."""
         best = (self._stopping_state or {}).get("best")
-        return self.recent() if best is None else float(np.mean(best))
+        return self.recent() if best is None else sum(best) / len(best)
 
     def noise(self) -> float:
         """Standard error of `recent`."""
