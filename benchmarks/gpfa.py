@@ -63,7 +63,7 @@ def started(n: int, t: int, k: int, m: int) -> tuple[Run[Any], rp.Observations]:
     built = model._build(observations)
     built.prepare(observations)
     training = TrainingSettings(max_iter=10_000, learning_rate=2e-2, batch_size=None, max_gradient_norm=1.0)
-    return Run.start(built, Divided(observations, observations, None), training, 0), observations
+    return Run.start(built, Divided.undivided(observations), training, 0), observations
 
 
 def step_time(settings: dict[str, int], budget: float) -> dict[str, float]:

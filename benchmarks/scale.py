@@ -88,7 +88,7 @@ def begun(kind: str, observations: rp.Observations, batch: int | None, size: dic
     model, _ = estimator(kind, size).build(observations)
     model.prepare(observations)
     training = TrainingSettings(max_iter=10**6, batch_size=batch)
-    return Run.start(model, Divided(observations, observations, None), training, 0)
+    return Run.start(model, Divided.undivided(observations), training, 0)
 
 
 def memory(kind: str, n: int, t: int) -> Answer:
@@ -146,7 +146,7 @@ def member(steps: int, rounds: int, engine: dict[str, Any] | None = None) -> Ans
         model, _ = rp.RPCategorical(10, **groups, random_state=0).build(observations)
         model.prepare(observations)
         training = TrainingSettings(max_iter=10**6, batch_size=1000)
-        run = Run.start(model, Divided(observations, observations, None), training, 0)
+        run = Run.start(model, Divided.undivided(observations), training, 0)
         run.advance(observations, 2)
         rates = []
         for _ in range(rounds):

@@ -29,7 +29,7 @@ def going_on(trained: RPM, built: RPM) -> RPM:
 
 
 def given_latents(estimator: Any, latents: Any, pieces: Observations) -> NDArray[Any]:
-    """(N, T) states or (N, T, K) numbers of the pieces that the training steps see, from what the user gave."""
+    """(N, T) states or (N, T, K) numbers of all pieces that trials are cut into, from what the user gave."""
     family = estimator._build(pieces).prior.family
     finite = isinstance(family, FiniteSupport)
     last = 0 if finite else 1
@@ -44,7 +44,7 @@ def given_latents(estimator: Any, latents: Any, pieces: Observations) -> NDArray
         raise errors.bad_value("search.start", f"{kind} for every site", f"shapes such as {np.shape(listed[0])}")
     cut = estimator._pieces(read({"z": rows}, series=True))
     if cut.exists.shape != pieces.exists.shape or not np.array_equal(cut.exists, pieces.exists):
-        expected = f"one for each of the {len(pieces)} trials or rows that are learnt from, as long as they are"
+        expected = f"one for each of the {len(pieces)} trials or rows, as long as they are"
         raise errors.bad_value("search.start", expected, f"{len(cut)} of at most {cut.n_sites} sites")
     values = np.asarray(cut.values["z"])
     if not finite:

@@ -15,6 +15,7 @@ from rpmodels.estimators.common import CommonArguments
 from rpmodels.estimators.going_on import given_latents, going_on
 from rpmodels.estimators.regularisation import Regularisation, batch_size, either, held_out_share, regularisation
 from rpmodels.fitted import FittedRPM
+from rpmodels.learning.batches import Divided
 from rpmodels.learning.linear_start import LinearStart
 from rpmodels.mixtures import AtomPolicy, Empirical, ExtraAtoms
 from rpmodels.model import RPM
@@ -80,27 +81,28 @@ class Planning(CommonArguments, ABC):
 
     def _held_out(self, observations: Observations) -> float:
         """Share of the observations to choose starts and to stop by."""
-        given = self._chosen().training.validation_fraction
-        if not isinstance(given, str):
-            return given
-        # Search under strong regularisation has an answer of its own to networks that learn by heart.
-        if self.strong is not None:
+        given = self._chosen().training
+        if not isinstance(given.validation_fraction, str):
+            return given.validation_fraction
+        # Who gave a tolerance wants another end; search under strong regularisation has an answer of its own to
+        # networks that learn by heart.
+        if given.tol is not None or self.strong is not None:
             return 0.0
         with seeded(0):
             return held_out_share(self._build(observations), observations)
 
-    def _all_starts(self, pieces: Observations, training: learning.TrainingSettings) -> Sequence[learning.Start]:
+    def _all_starts(self, data: Divided, training: learning.TrainingSettings) -> Sequence[learning.Start]:
         """The same; latents of the user's own in the place of all that others would teach.
 
         What is taught is taught to linear maps first, where networks have some beside them.
         """
         starts, given = self._starts(), self._chosen().search.start
         if given is not None:
-            own = learning.GivenStart(given_latents(self, given, pieces), self.max_iter)
+            own = learning.GivenStart(given_latents(self, given, data.everything)[data.index], self.max_iter)
             starts = [*(each for each in starts if not each.taught), own]
         if self.strong is not None:
             return starts
-        enough = self._enough(pieces)
+        enough = self._enough(data.training)
         return [LinearStart(each, training, enough) if each.taught else each for each in starts]
 
     def _training(self, observations: Observations) -> learning.TrainingSettings:
@@ -137,7 +139,7 @@ class Planning(CommonArguments, ABC):
         )
 
     def _plan(
-        self, data: learning.Divided, training: learning.TrainingSettings, seed: int, before: FittedRPM | None
+        self, data: Divided, training: learning.TrainingSettings, seed: int, before: FittedRPM | None
     ) -> learning.Plan[RPM]:
         """What will be tried; from the weights of an earlier fit, where there is one to go on from."""
         engine, pieces = self._chosen().engine, data.training
@@ -151,7 +153,7 @@ class Planning(CommonArguments, ABC):
         return learning.Plan(
             model,
             training,
-            self._all_starts(pieces, training) if before is None else [learning.AsGiven()],
+            self._all_starts(data, training) if before is None else [learning.AsGiven()],
             self._interval(training),
             self._enough(pieces),
             self._move() if before is None else None,

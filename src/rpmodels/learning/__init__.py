@@ -1,6 +1,6 @@
 """Learning: one loop, its consumers, and the tournament of starts."""
 
-from rpmodels.learning.batches import Divided, Minibatches
+from rpmodels.learning.batches import Minibatches
 from rpmodels.learning.closing import closing_score
 from rpmodels.learning.clusters import KMeans, Mixture, Spectra
 from rpmodels.learning.consumers import TimeLimit
@@ -31,7 +31,6 @@ __all__ = [
     "AsGiven",
     "Attempt",
     "Context",
-    "Divided",
     "Finish",
     "GivenStart",
     "KMeans",

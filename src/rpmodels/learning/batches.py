@@ -59,6 +59,19 @@ class Divided:
     everything: Observations
     training: Observations
     validation: Observations | None
+    index: NDArray[np.int64]
+    """Which of all are those to learn from."""
+
+    @staticmethod
+    def undivided(observations: Observations) -> "Divided":
+        """All of them to learn from."""
+        return Divided(observations, observations, None, np.arange(len(observations)))
+
+    @property
+    def usable(self) -> Observations:
+        """All that can teach something, held out or not."""
+        index = self.everything.usable()
+        return self.everything if len(index) == len(self.everything) else self.everything.subset(index)
 
 
 def divide(observations: Observations, fraction: float, seed: int) -> Divided:
@@ -72,6 +85,6 @@ def divide(observations: Observations, fraction: float, seed: int) -> Divided:
         )
     if not held_out:
         whole = observations if len(usable) == len(observations) else observations.subset(usable)
-        return Divided(observations, whole, None)
+        return Divided(observations, whole, None, usable)
     training, validation = np.sort(order[held_out:]), np.sort(order[:held_out])
-    return Divided(observations, observations.subset(training), observations.subset(validation))
+    return Divided(observations, observations.subset(training), observations.subset(validation), training)

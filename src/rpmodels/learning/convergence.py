@@ -1,7 +1,6 @@
 """Has a run that was ended by its number of steps arrived? Its free energy says so, as far as its noise lets it."""
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,12 +47,3 @@ def trend(free_energies: NDArray[np.float64], rates: NDArray[np.float64]) -> Tre
     error = math.sqrt(float(left @ left) / max(1, count - 2) / float(step @ step))
     rise = slope * count
     return Trend(rise, count, rise / max(abs(float(values.mean())), 1e-12), slope / max(error, 1e-300))
-
-
-def held_out_rises(curve: Sequence[Mapping[str, float]]) -> bool:
-    """Whether held-out observations gained more than a little in the last fifth of the steps."""
-    if len(curve) < 2:
-        return False
-    before = [row["validation"] for row in curve if row["step"] <= (1.0 - LAST) * curve[-1]["step"]]
-    best = max(row["validation"] for row in curve)
-    return bool(best - max(before) > RISING * abs(best))

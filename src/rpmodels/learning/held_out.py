@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rpmodels import errors
 from rpmodels.learning.batches import Divided
+from rpmodels.learning.convergence import LAST, RISING
 from rpmodels.learning.loop import Objective, State
 from rpmodels.observations import Observations
 
@@ -86,12 +87,22 @@ class HeldOut:
         gained = values - self._best
         return bool(gained.mean() > gained.std() / math.sqrt(max(1, len(gained) - 1)))
 
-    def finish(self, step: int) -> None:
-        """One last look, then the weights of the best held-out score."""
+    @staticmethod
+    def rises(curve: Sequence[Mapping[str, float]]) -> bool:
+        """Whether held-out observations gained more than a little in the last fifth of the steps."""
+        if len(curve) < 2:
+            return False
+        before = [row["validation"] for row in curve if row["step"] <= (1.0 - LAST) * curve[-1]["step"]]
+        best = max(row["validation"] for row in curve)
+        return best - max(before) > RISING * abs(best)
+
+    def finish(self, step: int) -> bool:
+        """One last look, then the weights of the best held-out score; whether they are those of the start."""
         if not self.curve or self.curve[-1]["step"] != step:
             self._look(step)
         if self._weights:
             self._objective.load_state_dict(self._weights)
+        return bool(self._weights) and self._best_step == FIRST
 
 
 def _spread(observations: Observations, count: int) -> Observations:

@@ -68,11 +68,21 @@ class LinearStart(Start):
         for each in wrapped:
             each.straighten()
 
+    def settle(self, model: RPM, observations: Observations) -> None:
+        """The deterministic end of the linear maps once more, with all observations."""
+        if self._is_straight(model):
+            with _straight(model):
+                self.training.finish(RPMObjective(model, observations), observations)
+
+    def _is_straight(self, model: RPM) -> bool:
+        wrapped = [each for each in model.recognition.modules() if isinstance(each, WithLinear)]
+        return bool(wrapped) and all(each.is_straight() for each in wrapped)
+
     def _walk(self, model: RPM, observations: Observations, seed: int) -> None:
         """Some steps, where data are too many for a deterministic end."""
         steps = math.ceil(SHARE * self.training.max_iter)
         training = replace(self.training, max_iter=steps, validation_fraction=0.0, finish=NoFinish())
-        run = Run.start(model, Divided(observations, observations, None), training, seed)
+        run = Run.start(model, Divided.undivided(observations), training, seed)
         run.advance(observations, steps)
 
 

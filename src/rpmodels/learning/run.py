@@ -17,7 +17,6 @@ from rpmodels.learning import consumers
 from rpmodels.learning.alternation import Alternation
 from rpmodels.learning.batch_reader import BatchReader
 from rpmodels.learning.batches import Divided, Minibatches
-from rpmodels.learning.convergence import held_out_rises
 from rpmodels.learning.distributed import communicator
 from rpmodels.learning.held_out import HeldOut
 from rpmodels.learning.loop import Consumer, Objective, State, steps
@@ -137,9 +136,16 @@ class Run(Generic[Model]):
                 turns.end()
             self.rescues, self.restorable = 0, True
 
-    def finish(self, data: Divided, consumers: Sequence[Consumer] = (), saving: Sequence[consumers.Saver] = ()) -> None:
+    def finish(
+        self,
+        data: Divided,
+        consumers: Sequence[Consumer] = (),
+        saving: Sequence[consumers.Saver] = (),
+        settle: Callable[[Model, Observations], None] | None = None,
+    ) -> None:
         """Train to the end with the usual stopping, then make what the training was for from all the data.
 
+        `settle`: called with all observations where held-out ones have found nothing better than the start.
         An interrupt from the keyboard ends the training, not the run: what was learnt so far is kept.
         """
         stopping = self._make_stopping(data)
@@ -156,8 +162,11 @@ class Run(Generic[Model]):
         if not self.history.any_finite:
             raise errors.diverged(self.step, self.step)
         if isinstance(stopping, HeldOut):
-            stopping.finish(self.step)
+            at_start = stopping.finish(self.step)
             self.validation_curve = stopping.curve
+            if at_start and settle is not None:
+                communicator().first_does(lambda: settle(self.model, data.usable))
+                communicator().same(self.objective.state_dict())
         if stopping is not None and self.stop_reason is not None and not self.interrupted:
             self.converged = True
         else:
@@ -184,8 +193,7 @@ class Run(Generic[Model]):
                 self.converged = ended.converged
                 return
         trend = self.history.trend()
-        held_out = held_out_rises(self.validation_curve)
-        self.converged = trend is not None and not trend.rising and not held_out
+        self.converged = trend is not None and not trend.rising and not HeldOut.rises(self.validation_curve)
 
     def _make_stopping(self, data: Divided) -> HeldOut | consumers.Plateau | None:
         stopping: HeldOut | consumers.Plateau | None = self.held_out(data)

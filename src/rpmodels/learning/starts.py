@@ -33,6 +33,9 @@ class Start(ABC):
     def __call__(self, model: Any, observations: Observations, seed: int) -> None:
         """Change the model's weights in place."""
 
+    def settle(self, model: Any, observations: Observations) -> None:  # noqa: B027 - most starts have nothing to do
+        """What to do with all the observations where held-out ones have found nothing better than this start."""
+
 
 class AsGiven(Start):
     """The weights the networks came with."""

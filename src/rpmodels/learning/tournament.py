@@ -91,7 +91,7 @@ def tournament(plan: Plan[Model], data: Divided, context: Context) -> tuple[Run[
     winner = alive[0]
     ending = Progress(plan.training.max_iter, context.verbose, "training", winner.run.step)
     try:
-        winner.run.finish(data, [ending, *context.consumers], winner.saving())
+        winner.run.finish(data, [ending, *context.consumers], winner.saving(), winner.start.settle)
     finally:
         ending.close()
     return winner.run, attempts

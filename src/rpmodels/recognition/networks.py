@@ -63,9 +63,16 @@ class WithLinear(nn.Module):
 
     def straighten(self) -> None:
         """Weights of the network's last layer zero: the sum is the linear map, and learns to be more than that."""
-        last = [each for each in self.network.modules() if isinstance(each, nn.Linear)][-1]
-        nn.init.zeros_(last.weight)
-        nn.init.zeros_(last.bias)
+        for parameter in self._last():
+            nn.init.zeros_(parameter)
+
+    def is_straight(self) -> bool:
+        """Whether it is still nothing but its linear map."""
+        return not any(bool(parameter.any()) for parameter in self._last())
+
+    def _last(self) -> list[nn.Parameter]:
+        layers = [each for each in self.network.modules() if isinstance(each, nn.Linear)]
+        return list(layers[-1].parameters())
 
 
 class ConvolutionalNetwork(nn.Module):
