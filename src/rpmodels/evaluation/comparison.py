@@ -14,7 +14,7 @@ from rpmodels import alignment, checks, errors, metrics
 from rpmodels.estimators import Latents, RPMEstimator, default_for
 from rpmodels.evaluation.decoding import READINGS
 from rpmodels.evaluation.folds import Given, Index, TrialFolds, divisible, n_trials, subset
-from rpmodels.evaluation.methods import Bins, latents_of
+from rpmodels.evaluation.methods import Bins, latents_of, scores_of
 from rpmodels.evaluation.rivals import Rivals, rivals_of
 from rpmodels.learning.parallel import parallel_each, parallel_map
 from rpmodels.observations import Observations, fit_scaling
@@ -128,15 +128,16 @@ def _one_fold(
     labels = None if y is None else _labels(y, ours.states, rivals.of_sites)
     if y is not None and labels is None:
         behaviour = list(y)
-        measured = {own: _decoded(dict.fromkeys(READINGS, ours.values), behaviour, fold)}
+        measured = {own: scores_of(READINGS, dict.fromkeys(READINGS, ours.values), behaviour, fold)}
         for method in methods:
             chosen = method.chosen(seen, subset(behaviour, fold[0]), READINGS, size, seed)
-            measured[method.name] = _decoded(latents_of(chosen, seen, bins, size, seed), behaviour, fold)
+            found = latents_of(chosen, seen, bins, size, seed)
+            measured[method.name] = scores_of(READINGS, found, behaviour, fold)
         return number, measured
-    found = {own: ours, **{each.name: each.latents(seen, bins, size, seed) for each in methods}}
+    every = {own: ours, **{each.name: each.latents(seen, bins, size, seed) for each in methods}}
     if labels is not None:
-        return number, {name: {"accuracy": _accuracy(each, labels, size, fold)} for name, each in found.items()}
-    alike = {name: {"agreement": _agreement(each, ours, rivals, size, fold[1])} for name, each in found.items()}
+        return number, {name: {"accuracy": _accuracy(each, labels, size, fold)} for name, each in every.items()}
+    alike = {name: {"agreement": _agreement(each, ours, rivals, size, fold[1])} for name, each in every.items()}
     return number, alike
 
 
@@ -173,14 +174,6 @@ def _agreement(found: Latents, ours: Latents, rivals: Rivals, size: int, held_ou
     if rivals.of_sites:
         return alignment.equal_states(subset(ours.states, held_out), subset(found.states, held_out), size)
     return alignment.explained(subset(ours.values, held_out), subset(found.values, held_out))
-
-
-def _decoded(latents: Mapping[str, Bins], y: list[Any], fold: tuple[Index, Index]) -> dict[str, float]:
-    """By every reading, from the latents that are for it."""
-    return {
-        name: READINGS[name](*(part for index in fold for part in (subset(each, index), subset(y, index))))
-        for name, each in latents.items()
-    }
 
 
 def scaled_bins(observations: Observations, training: Index) -> Bins:

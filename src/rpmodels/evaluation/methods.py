@@ -17,7 +17,7 @@ from rpmodels import errors
 from rpmodels.baselines import GPFA
 from rpmodels.estimators import Latents
 from rpmodels.evaluation.decoding import Reading
-from rpmodels.evaluation.folds import TrialFolds, subset
+from rpmodels.evaluation.folds import Index, TrialFolds, subset
 from rpmodels.seeding import seeded
 
 Bins = list[NDArray[np.float64]]
@@ -98,13 +98,11 @@ class Smoothed(Method):
         self, width: float, trials: Bins, behaviour: Any, readings: Mapping[str, Reading], size: int, seed: int
     ) -> dict[str, float]:
         """Of every reading, the mean over inner folds."""
-        total = dict.fromkeys(readings, 0.0)
-        for folds in TrialFolds(min(INNER_FOLDS, len(trials)), seed).split(trials):
-            found = self._of(width).latents(subset(trials, folds[0]), trials, size, seed).values
-            parts = [part for index in folds for part in (subset(found, index), subset(behaviour, index))]
-            for name, reading in readings.items():
-                total[name] += reading(*parts)
-        return total
+        scores = []
+        for fold in TrialFolds(min(INNER_FOLDS, len(trials)), seed).split(trials):
+            found = self._of(width).latents(subset(trials, fold[0]), trials, size, seed).values
+            scores.append(scores_of(readings, dict.fromkeys(readings, found), behaviour, fold))
+        return {name: float(np.mean([each[name] for each in scores])) for name in readings}
 
 
 class LinearGPFA(Method):
@@ -159,6 +157,16 @@ def latents_of(chosen: Mapping[str, Method], training: Bins, all_trials: Bins, s
     """Latents for every reading; what several of them chose is fitted once."""
     found = {each: each.latents(training, all_trials, size, seed).values for each in set(chosen.values())}
     return {name: found[each] for name, each in chosen.items()}
+
+
+def scores_of(
+    readings: Mapping[str, Reading], latents: Mapping[str, Bins], behaviour: Any, fold: tuple[Index, Index]
+) -> dict[str, float]:
+    """By every reading, from the latents that are for it: (training, held-out) trials."""
+    return {
+        name: readings[name](*(part for index in fold for part in (subset(each, index), subset(behaviour, index))))
+        for name, each in latents.items()
+    }
 
 
 def smoothed(trials: Bins, width: float) -> Bins:
