@@ -20,7 +20,7 @@ from rpmodels.estimators import (
     registered,
 )
 from rpmodels.evaluation import align_states, compare_baselines
-from rpmodels.evaluation.rivals import Clusters, Shares, WordsAndTopics
+from rpmodels.evaluation.clusterings import Clusters, Shares, WordsAndTopics
 from rpmodels.metrics import wrapped
 
 

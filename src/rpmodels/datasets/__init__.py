@@ -9,7 +9,9 @@ from rpmodels.datasets.lorenz import lorenz
 from rpmodels.datasets.maze import Maze, digit_maze
 from rpmodels.datasets.mnist import Images, load_mnist
 from rpmodels.datasets.pairs import load_digit_images, make_pairs
+from rpmodels.datasets.populations import MCMaze, Reach, Sleep, load_ca1_sleep, load_mc_maze, load_reach
 from rpmodels.datasets.rotation import rotating_spot
+from rpmodels.datasets.scenes import Scenes, load_scene15
 from rpmodels.datasets.series import Series
 from rpmodels.datasets.textures import Mosaics, load_van_hateren, texture_mosaics
 
@@ -20,15 +22,23 @@ __all__ = [
     "Arena",
     "Hippocampus",
     "Images",
+    "MCMaze",
     "Maze",
     "Mosaics",
+    "Reach",
     "Runs",
+    "Scenes",
     "Series",
+    "Sleep",
     "arena",
     "digit_maze",
+    "load_ca1_sleep",
     "load_digit_images",
     "load_hippocampus",
+    "load_mc_maze",
     "load_mnist",
+    "load_reach",
+    "load_scene15",
     "load_van_hateren",
     "lorenz",
     "make_pairs",

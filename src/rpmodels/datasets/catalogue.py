@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pooch
 
-from rpmodels.datasets import hippocampus, mnist, textures
-from rpmodels.datasets.fetch import RemoteFile, homes
+from rpmodels.datasets import hippocampus, mnist, populations, scenes, textures
+from rpmodels.datasets.fetch import LocalFile, RemoteFile, homes
 
 GENERATED = "generated here"
 NOTHING = "nothing"
 ANYWHERE = "made when asked for"
+YOUR_OWN = "your own copy: it is never shipped or downloaded"
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def _generated(name: str, summary: str, size: str) -> DataSet:
     return DataSet(name, summary, size, GENERATED, NOTHING, lambda: ANYWHERE)
 
 
-def _of_files(*files: tuple[RemoteFile, tuple[str, ...]]) -> str:
+def _of_files(*files: tuple[RemoteFile | LocalFile, tuple[str, ...]]) -> str:
     """The folder of files, if all of them are there."""
     found = [file.there(also) for file, also in files]
     here = sorted({str(path.parent) for path in found if path is not None})
@@ -74,9 +75,28 @@ DATA_SETS = (
         lambda: _of_files((hippocampus.SPIKES, ()), (hippocampus.TRACKING, ())),
     ),
     DataSet(
+        "load_mc_maze", "spikes of monkey motor cortex, and the hand, during reaches around barriers",
+        "165 trials of half a second, 162 units; 0.4 MB", "for research (Neural Latents Benchmark, DANDI 000138)",
+        YOUR_OWN, lambda: _of_files((populations.MC_MAZE, ())),
+    ),
+    DataSet(
+        "load_reach", "spikes of monkey motor cortex, and the hand, during reaches to eight targets",
+        "159 trials of 0.4 to 0.8 s, 174 units", "Apache-2.0 (nerdslab/myow-neuro)",
+        YOUR_OWN, lambda: _of_files((populations.REACH, ())),
+    ),
+    DataSet(
+        "load_ca1_sleep", "spikes of rat CA1 over waking and sleep", "12 hours in bins of 4 s, 42 units; 0.4 MB",
+        "Apache-2.0 (nerdslab/myow-neuro)", YOUR_OWN, lambda: _of_files((populations.CA1_SLEEP, ())),
+    ),
+    DataSet(
+        "load_scene15", "photographs of fifteen kinds of places in three views, of which some may lack",
+        "4 485 rows of 20, 59 and 40 features; 1.5 MB", "MIT (XLearning-SCU/2021-CVPR-Completer)",
+        YOUR_OWN, lambda: _of_files((scenes.SCENE_15, ())),
+    ),
+    DataSet(
         "load_van_hateren", "natural photographs, log luminance", "101 images, 280 × 280; 7.5 MB",
         "for research, with citation, not to be passed on (van Hateren and van der Schaaf 1998; DOVES 2009)",
-        "your own copy: it is never shipped or downloaded", lambda: _of_files((textures.DOVES, ())),
+        YOUR_OWN, lambda: _of_files((textures.DOVES, ())),
     ),
     DataSet(
         "texture_mosaics", "grids of patches of brick, grass and gravel, with the truth", "100 images, 280 × 280",

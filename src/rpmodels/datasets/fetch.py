@@ -3,11 +3,14 @@
 import hashlib
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pooch
+from numpy.typing import NDArray
 
 from rpmodels import errors
 
@@ -17,6 +20,12 @@ logger = logging.getLogger("rpmodels")
 def homes() -> list[Path]:
     """The folders in which data sets are looked for, in this order; downloads go to the last."""
     return [Path(home) for home in (os.environ.get("RPMODELS_DATA"), pooch.os_cache("rpmodels")) if home]
+
+
+def _found(folder: str, names: Sequence[str]) -> Path | None:
+    """The first of these files that is in one of the homes."""
+    places = (home / folder / name for home in homes() for name in names)
+    return next((path for path in places if path.exists()), None)
 
 
 @dataclass(frozen=True)
@@ -30,8 +39,7 @@ class RemoteFile:
 
     def there(self, also: Sequence[str] = ()) -> Path | None:
         """Where the file is on this machine, unchecked; None if it is not. `also` are other names it may have."""
-        places = (home / self.folder / name for home in homes() for name in (self.name, *also))
-        return next((path for path in places if path.exists()), None)
+        return _found(self.folder, (self.name, *also))
 
     def local(self, also: Sequence[str] = ()) -> Path:
         """The file on disk, downloaded if need be. `also` are other names under which it may be there."""
@@ -59,3 +67,31 @@ class RemoteFile:
         raise errors.data_missing(
             self.name, str(folder), f"python -c 'import rpmodels; rpmodels.datasets.load_{self.folder}()'"
         )
+
+
+@dataclass(frozen=True)
+class LocalFile:
+    """One .npz file that people bring themselves: its name, and the public source that it was made from."""
+
+    folder: str
+    name: str
+    source: str
+
+    def there(self, also: Sequence[str] = ()) -> Path | None:
+        """Where the file is on this machine; None if it is not."""
+        return _found(self.folder, (self.name, *also))
+
+    def arrays(self, axes: Mapping[str, int]) -> dict[str, NDArray[Any]]:
+        """Arrays of these names, each with so many axes."""
+        path = self.there()
+        if path is None:
+            raise errors.data_to_bring(self.name, [str(home / self.folder) for home in homes()], self.source)
+        expected = "an .npz file with " + ", ".join(f"`{name}` of {count} axes" for name, count in axes.items())
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                found = {name: np.asarray(file[name]) for name in axes}
+        except Exception as failure:  # zipfile, zlib, KeyError, ValueError: a damaged file has many faces
+            raise errors.data_corrupt(str(path), expected, str(failure)) from failure
+        if any(found[name].ndim != count for name, count in axes.items()):
+            raise errors.data_corrupt(str(path), expected, str({name: each.shape for name, each in found.items()}))
+        return found

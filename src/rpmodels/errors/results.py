@@ -21,6 +21,14 @@ def data_not_shared(file: str, folder: str) -> DataSetError:
     )
 
 
+def data_to_bring(file: str, folders: Sequence[str], source: str) -> DataSetError:
+    """Never downloaded: people bring it."""
+    return DataSetError(
+        f"{file} was not found: expected it in {' or '.join(folders)}. Put the file there (RPMODELS_DATA names the "
+        f"folder above); it comes from {source}, and is never downloaded."
+    )
+
+
 def data_corrupt(path: str, expected: str, got: str) -> DataSetError:
     """Wrong bytes."""
     return DataSetError(f"{path} is damaged: expected {expected}, got {got}. Delete it and fetch it again.")

@@ -8,13 +8,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
+from tqdm.auto import tqdm
 
 from rpmodels import alignment, checks, errors, metrics
 from rpmodels.estimators import Latents, RPMEstimator, default_for
-from rpmodels.evaluation.decoding import KINDS, Decoder
+from rpmodels.evaluation.decoding import READINGS
 from rpmodels.evaluation.folds import Given, Index, TrialFolds, divisible, n_trials, subset
-from rpmodels.evaluation.rivals import Bins, Rivals, rivals_of
-from rpmodels.learning.parallel import parallel_map
+from rpmodels.evaluation.methods import Bins, latents_of, scores_of
+from rpmodels.evaluation.rivals import Rivals, rivals_of
+from rpmodels.learning.parallel import parallel_each, parallel_map
 from rpmodels.observations import Observations, fit_scaling
 
 
@@ -42,13 +44,20 @@ def compare_baselines(
     groups: Any = None,
     n_seeds: int = 1,
     random_state: int = 0,
+    methods: Sequence[str] | None = None,
+    progress: bool = False,
     n_jobs: int | None = None,
     **options: Any,
 ) -> Comparison:
     """An RPM against methods without one, on trials that none of them has seen.
 
-    Coordinates stand beside PCA, factor analysis, linear GPFA and CCA; states beside k-means; topics beside k-means of
-    parts and latent Dirichlet allocation over clusters of them.
+    Coordinates stand beside PCA and factor analysis, plain and smoothed, linear GPFA, CCA, and CEBRA-time where the
+    package cebra is installed; states beside k-means (plain, smoothed, of factors weighted alike, of canonical
+    variates), a Gaussian mixture of principal components, and over time a hidden Markov model where hmmlearn is
+    installed; topics beside k-means of parts and latent Dirichlet allocation over clusters of them.
+
+    How much "PCA, smoothed" and "FA, smoothed" smooth is chosen by what is to be read: a width for each decoder, among
+    0, 1, 2, 3, 5 and 8 bins (sd), on inner folds of the training trials. Without `y` they smooth by 5 bins.
 
     With `y` (behaviour, or labels) the measures are how well it can be read from the latents, linearly ("ridge") and by
     15 nearest neighbours ("knn"); for labels of single states or parts the accuracy after matching states to labels on
@@ -63,6 +72,8 @@ def compare_baselines(
         groups: trials that stay together
         n_seeds: fits of every fold
         random_state: the first seed
+        methods: names of those to compare with, as they are printed; the RPM is always there. None: all
+        progress: whether to show a bar, a step for every fold and seed
         n_jobs: folds and seeds at once
         options: as in `fit` (times, inputs, presence); the other methods see neither times nor inputs
 
@@ -70,38 +81,64 @@ def compare_baselines(
     checks.integer("n_seeds", n_seeds, 1)
     model = estimator if estimator is not None else default_for(X)
     rivals = rivals_of(model.description.latent)
+    names = _names(methods, type(model).__name__)
+    if names is not None:
+        rivals.check(names)
     given = divisible(model, X, **options)
     if y is not None and n_trials(y) != n_trials(given.X):
         raise errors.bad_value("y", f"{n_trials(given.X)} trials as in X", n_trials(y))
     splitter = TrialFolds(cv) if isinstance(cv, int) else cv
     tasks = [(fold, random_state + seed) for fold in splitter.split(given.X, None, groups) for seed in range(n_seeds)]
-    found = list(parallel_map(_one_fold, tasks, n_jobs, model, rivals, given, y))
-    names = {name: list(measures) for name, measures in found[0].items()}
+    # Results as they come move the bar; without one, any back end that joblib was told of will do.
+    each_task = parallel_each if progress else parallel_map
+    results = each_task(_one_fold, list(enumerate(tasks)), n_jobs, model, rivals, names, given, y)
+    numbered = dict(tqdm(results, total=len(tasks), desc="compare_baselines", disable=not progress))
+    found = [numbered[number] for number in range(len(tasks))]
     return Comparison({
         name: {measure: np.array([each[name][measure] for each in found]) for measure in measures}
-        for name, measures in names.items()
+        for name, measures in found[0].items()
     })  # fmt: skip
 
 
+def _names(methods: Sequence[str] | None, own: str) -> list[str] | None:
+    """Of the rivals asked for; None for all."""
+    if methods is None:
+        return None
+    return [each for each in ([methods] if isinstance(methods, str) else methods) if each != own]
+
+
 def _one_fold(
-    task: tuple[tuple[Index, Index], int], estimator: RPMEstimator, rivals: Rivals, given: Given, y: Any
-) -> dict[str, dict[str, float]]:
-    fold, seed = task
+    task: tuple[int, tuple[tuple[Index, Index], int]],
+    estimator: RPMEstimator,
+    rivals: Rivals,
+    names: Sequence[str] | None,
+    given: Given,
+    y: Any,
+) -> tuple[int, dict[str, dict[str, float]]]:
+    """The number of the task, and {method: {measure: value}}."""
+    number, (fold, seed) = task
     model = given.only(fold[0]).fit(clone(estimator).set_params(random_state=seed))
     ours = _listed(model, model.latents(given.X, **given.new))
     observations = model.read(given.X, **given.new)
     bins = scaled_bins(observations, fold[0])
     widths = [int(np.prod(spec.event_shape)) for spec in observations.specs.values() if not spec.is_label]
     size = ours.values[0].shape[-1]  # of a circle two
-    found = {type(model).__name__: ours}
-    for method in rivals.methods(widths, observations.n_sites):
-        found[method.name] = method.latents([bins[n] for n in fold[0]], bins, size, seed)
+    own, seen = type(model).__name__, subset(bins, fold[0])
+    methods = rivals.methods(widths, observations.n_sites, names)
     labels = None if y is None else _labels(y, ours.states, rivals.of_sites)
+    if y is not None and labels is None:
+        behaviour = list(y)
+        measured = {own: scores_of(READINGS, dict.fromkeys(READINGS, ours.values), behaviour, fold)}
+        for method in methods:
+            chosen = method.chosen(seen, subset(behaviour, fold[0]), READINGS, size, seed)
+            found = latents_of(chosen, seen, bins, size, seed)
+            measured[method.name] = scores_of(READINGS, found, behaviour, fold)
+        return number, measured
+    every = {own: ours, **{each.name: each.latents(seen, bins, size, seed) for each in methods}}
     if labels is not None:
-        return {name: {"accuracy": _accuracy(each, labels, size, fold)} for name, each in found.items()}
-    if y is None:
-        return {name: {"agreement": _agreement(each, ours, rivals, size, fold[1])} for name, each in found.items()}
-    return {name: _decoded(each.values, list(y), fold) for name, each in found.items()}
+        return number, {name: {"accuracy": _accuracy(each, labels, size, fold)} for name, each in every.items()}
+    alike = {name: {"agreement": _agreement(each, ours, rivals, size, fold[1])} for name, each in every.items()}
+    return number, alike
 
 
 def _listed(model: RPMEstimator, found: Latents) -> Latents:
@@ -137,12 +174,6 @@ def _agreement(found: Latents, ours: Latents, rivals: Rivals, size: int, held_ou
     if rivals.of_sites:
         return alignment.equal_states(subset(ours.states, held_out), subset(found.states, held_out), size)
     return alignment.explained(subset(ours.values, held_out), subset(found.values, held_out))
-
-
-def _decoded(latents: Bins, y: list[Any], fold: tuple[Index, Index]) -> dict[str, float]:
-    training, held_out = fold
-    fitted = (Decoder(kind).fit(subset(latents, training), subset(y, training)) for kind in KINDS)
-    return {decoder.kind: decoder.score(subset(latents, held_out), subset(y, held_out)) for decoder in fitted}
 
 
 def scaled_bins(observations: Observations, training: Index) -> Bins:

@@ -1,7 +1,8 @@
 """From latents to behaviour: simple decoders, cross-validated by trials."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from rpmodels.evaluation.folds import TrialFolds, n_trials, subset
 PENALTIES = np.logspace(-3, 3, 13)
 NEIGHBOURS = 15
 KINDS = ("ridge", "knn")
+Reading = Callable[[Any, Any, Any, Any], float]
+"""How well behaviour is told on new trials: latents and behaviour to learn from, then those to be judged by."""
 FOLDS = 3
 """In which the penalty of a logistic regression is chosen."""
 
@@ -76,6 +79,14 @@ class Decoder(BaseEstimator):  # type: ignore[misc]
             return float((predicted == targets).mean())
         residual = np.square(targets - predicted.reshape(targets.shape)).sum()
         return float(1.0 - residual / np.square(targets - targets.mean(0)).sum())
+
+
+def _read(kind: str, latents: Any, behaviour: Any, new: Any, truth: Any) -> float:
+    return Decoder(kind).fit(latents, behaviour).score(new, truth)
+
+
+READINGS: Mapping[str, Reading] = {kind: partial(_read, kind) for kind in KINDS}
+"""By every kind of decoder."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from rpmodels.datasets import Runs
 from rpmodels.evaluation import Decoder, TrialFolds
 from rpmodels.evaluation.comparison import scaled_bins
 from rpmodels.evaluation.decoding import KINDS
-from rpmodels.evaluation.rivals import SMOOTHING, ByBins, LinearGPFA, Method
+from rpmodels.evaluation.methods import SMOOTHING, ByBins, LinearGPFA, Method
 from rpmodels.observations import read
 from rpmodels.paper.experiments.experiment import Experiment, Outcome, Row
 from rpmodels.paper.experiments.figures import save

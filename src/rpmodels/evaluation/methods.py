@@ -1,0 +1,174 @@
+"""Coordinates without an RPM: decompositions of bins, smoothed or not, linear GPFA, CCA, and contrast over time."""
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter1d
+from sklearn.cross_decomposition import CCA
+from sklearn.exceptions import ConvergenceWarning
+
+from rpmodels import errors
+from rpmodels.baselines import GPFA
+from rpmodels.estimators import Latents
+from rpmodels.evaluation.decoding import Reading
+from rpmodels.evaluation.folds import Index, TrialFolds, subset
+from rpmodels.seeding import seeded
+
+Bins = list[NDArray[np.float64]]
+SMOOTHING = 5.0
+"""Bins (sd) of what is smoothed first, where nothing chooses."""
+WIDTHS = (0.0, 1.0, 2.0, 3.0, 5.0, 8.0)
+"""Bins (sd) that a reading chooses from."""
+INNER_FOLDS = 3
+"""Of the training trials, on which it does."""
+CONTRASTIVE_STEPS = 5_000
+
+
+class Method(ABC):
+    """Methods see scaled bins, factors side by side, zero (the mean) where absent."""
+
+    name: str
+    package: str | None = None
+    """What must be installed beside the library."""
+
+    @abstractmethod
+    def latents(self, training: Bins, all_trials: Bins, size: int, seed: int) -> Latents:
+        """Fitted to some trials, applied to all: lists, with states where there are some."""
+
+    def chosen(
+        self, training: Bins, behaviour: Any, readings: Mapping[str, Reading], size: int, seed: int
+    ) -> "dict[str, Method]":
+        """The method as each reading likes it best on the training trials: itself, where nothing is to be chosen."""
+        return dict.fromkeys(readings, self)
+
+
+@dataclass(frozen=True)
+class ByBins(Method):
+    """Any of scikit-learn's decompositions of single bins, after smoothing within trials."""
+
+    name: str
+    kind: Any
+    smoothing: float = 0.0
+
+    def latents(self, training: Bins, all_trials: Bins, size: int, seed: int) -> Latents:
+        """Bin by bin."""
+        rows = np.concatenate(smoothed(training, self.smoothing))
+        model = self.kind(size, random_state=seed).fit(rows)
+        return Latents([model.transform(x) for x in smoothed(all_trials, self.smoothing)])
+
+
+@dataclass(frozen=True)
+class Smoothed(Method):
+    """`ByBins` with a width of smoothing that is chosen by what is to be read: the strongest of its kind.
+
+    Every reading has a width of its own, from `WIDTHS`: the one with the highest mean score over inner folds of the
+    training trials, on which both the decomposition and the decoder are fitted anew. Without behaviour, `SMOOTHING`.
+    """
+
+    name: str
+    kind: Any
+
+    def latents(self, training: Bins, all_trials: Bins, size: int, seed: int) -> Latents:
+        """With the width that nothing chose."""
+        return self._of(SMOOTHING).latents(training, all_trials, size, seed)
+
+    def chosen(
+        self, training: Bins, behaviour: Any, readings: Mapping[str, Reading], size: int, seed: int
+    ) -> dict[str, Method]:
+        """A `ByBins` for every reading."""
+        if len(training) < 2:
+            return dict.fromkeys(readings, self._of(SMOOTHING))
+        try:
+            scores = [self._scores(width, training, behaviour, readings, size, seed) for width in WIDTHS]
+        except errors.InputError:  # too few trials of some label to be divided once more
+            return dict.fromkeys(readings, self._of(SMOOTHING))
+        best = {name: int(np.argmax([each[name] for each in scores])) for name in readings}
+        return {name: self._of(WIDTHS[place]) for name, place in best.items()}
+
+    def _of(self, width: float) -> ByBins:
+        return ByBins(self.name, self.kind, width)
+
+    def _scores(
+        self, width: float, trials: Bins, behaviour: Any, readings: Mapping[str, Reading], size: int, seed: int
+    ) -> dict[str, float]:
+        """Of every reading, the mean over inner folds."""
+        scores = []
+        for fold in TrialFolds(min(INNER_FOLDS, len(trials)), seed).split(trials):
+            found = self._of(width).latents(subset(trials, fold[0]), trials, size, seed).values
+            scores.append(scores_of(readings, dict.fromkeys(readings, found), behaviour, fold))
+        return {name: float(np.mean([each[name] for each in scores])) for name in readings}
+
+
+class LinearGPFA(Method):
+    """`baselines.GPFA`."""
+
+    name = "GPFA"
+
+    def latents(self, training: Bins, all_trials: Bins, size: int, seed: int) -> Latents:
+        """Smoothed by its own Gaussian processes."""
+        return Latents(list(GPFA(size, random_state=seed).fit(training).transform(all_trials)))
+
+
+class Canonical(Method):
+    """Canonical correlation analysis of the first factor with the others; latents are the mean of both sides."""
+
+    name = "CCA"
+
+    def __init__(self, widths: Sequence[int]) -> None:
+        self._first = widths[0]
+
+    def latents(self, training: Bins, all_trials: Bins, size: int, seed: int) -> Latents:
+        """Bin by bin."""
+        rows = np.concatenate(training)
+        most = min(size, self._first, rows.shape[1] - self._first)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = CCA(most, max_iter=2000).fit(rows[:, : self._first], rows[:, self._first :])
+        return Latents([np.mean(model.transform(x[:, : self._first], x[:, self._first :]), 0) for x in all_trials])
+
+
+class ContrastOverTime(Method):
+    """CEBRA-time (Schneider, Lee and Mathis 2023) as its authors set it up, where the package is installed.
+
+    It learns from the training trials one after the other, as one recording, and embeds every trial by itself.
+    """
+
+    name = "CEBRA-time"
+    package = "cebra"
+
+    def latents(self, training: Bins, all_trials: Bins, size: int, seed: int) -> Latents:
+        """From ten bins around every bin."""
+        model = import_module("cebra").CEBRA(
+            model_architecture="offset10-model", batch_size=512, learning_rate=3e-4, temperature=1.12, time_offsets=10,
+            output_dimension=size, max_iterations=CONTRASTIVE_STEPS, distance="cosine", conditional="time",
+        )  # fmt: skip
+        with seeded(seed):
+            model.fit(np.concatenate(training).astype(np.float32))
+        return Latents([np.asarray(model.transform(x.astype(np.float32)), np.float64) for x in all_trials])
+
+
+def latents_of(chosen: Mapping[str, Method], training: Bins, all_trials: Bins, size: int, seed: int) -> dict[str, Bins]:
+    """Latents for every reading; what several of them chose is fitted once."""
+    found = {each: each.latents(training, all_trials, size, seed).values for each in set(chosen.values())}
+    return {name: found[each] for name, each in chosen.items()}
+
+
+def scores_of(
+    readings: Mapping[str, Reading], latents: Mapping[str, Bins], behaviour: Any, fold: tuple[Index, Index]
+) -> dict[str, float]:
+    """By every reading, from the latents that are for it: (training, held-out) trials."""
+    return {
+        name: readings[name](*(part for index in fold for part in (subset(each, index), subset(behaviour, index))))
+        for name, each in latents.items()
+    }
+
+
+def smoothed(trials: Bins, width: float) -> Bins:
+    """By a Gaussian, along time."""
+    return [np.asarray(gaussian_filter1d(x, width, axis=0)) for x in trials] if width else trials

@@ -1,0 +1,183 @@
+"""Populations of neurons in trials: behaviour read from the latents, and from denoised rates, on trials never seen."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import PoissonRegressor
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from rpmodels import RPGPFA, datasets, evaluation
+from rpmodels.evaluation import Decoder, TrialFolds
+from rpmodels.evaluation.comparison import scaled_bins
+from rpmodels.evaluation.decoding import READINGS, Reading
+from rpmodels.evaluation.folds import Index, subset
+from rpmodels.evaluation.methods import Bins, latents_of, scores_of
+from rpmodels.evaluation.rivals import LINEAR
+from rpmodels.observations import read
+from rpmodels.paper.experiments.experiment import Outcome
+from rpmodels.paper.experiments.real_sets import RealSet, Task
+
+PENALTY = 1e-3
+"""Of the Poisson regressions: as good as none."""
+Fold = tuple[Index, Index]
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Counts (T_n, units), behaviour (T_n, D), and which trials are learnt from and judged by."""
+
+    counts: Bins
+    behaviour: Bins
+    folds: list[Fold]
+
+
+class Population(RealSet):
+    """RP-GPFA and its rivals: every reading of the latents, and the first of them from rates.
+
+    Rates are the model's own where it has some; for the rivals, a Poisson regression of every unit on their latents,
+    which are those that were chosen for the first reading.
+    """
+
+    own = "RP-GPFA"
+    rivals = LINEAR
+    readings: Mapping[str, Reading] = READINGS
+    co_smoothing = False
+    """Whether units are hidden as well."""
+
+    @abstractmethod
+    def trials(self, seed: int, folds: int) -> Trials:
+        """The seed deals trials to folds."""
+
+    def measured(self, task: Task) -> Outcome:
+        """Means over the folds."""
+        data = self.trials(task.seed, task.folds)
+        ask = self._own if task.method == self.own else self._peer
+        found = [ask(task, data, fold) for fold in data.folds]
+        metrics = {name: float(np.mean([each.metrics[name] for each in found])) for name in found[0].metrics}
+        return Outcome(metrics, {"folds": [{**each.metrics, **each.extras} for each in found]})
+
+    def _own(self, task: Task, data: Trials, fold: Fold) -> Outcome:
+        model = RPGPFA(int(task.condition), random_state=task.seed, **task.fit).fit(subset(data.counts, fold[0]))
+        found = [np.asarray(each, np.float64) for each in model.transform(data.counts)]
+        scores = self._read(dict.fromkeys(self.readings, found), data, fold)
+        if hasattr(model, "rates"):
+            scores |= self._read_rates(_joined(model.rates(data.counts)), data, fold)
+        if self.co_smoothing:
+            scores |= _co_smoothed(model, data, fold)
+        return Outcome(scores)
+
+    def _peer(self, task: Task, data: Trials, fold: Fold) -> Outcome:
+        size, bins = int(task.condition), scaled_bins(read({"x": data.counts}, series=True), fold[0])
+        seen, behaviour = (subset(each, fold[0]) for each in (bins, data.behaviour))
+        chosen = self.peer(task.method, [bins[0].shape[1]]).chosen(seen, behaviour, self.readings, size, task.seed)
+        found = latents_of(chosen, seen, bins, size, task.seed)
+        rates = poisson_rates(found[self._first], data.counts, fold[0])
+        scores = self._read(found, data, fold) | self._read_rates(rates, data, fold)
+        # Nobody else has a width; the runner writes what was chosen beside the numbers.
+        widths = {f"smoothing_{name}": getattr(each, "smoothing", None) for name, each in chosen.items()}
+        return Outcome(scores, {name: each for name, each in widths.items() if each is not None})
+
+    @property
+    def _first(self) -> str:
+        return next(iter(self.readings))
+
+    def _read(self, found: Mapping[str, Bins], data: Trials, fold: Fold) -> dict[str, float]:
+        return scores_of(self.readings, found, data.behaviour, fold)
+
+    def _read_rates(self, rates: Bins, data: Trials, fold: Fold) -> dict[str, float]:
+        return {f"{self._first}_rates": self._read({self._first: rates}, data, fold)[self._first]}
+
+
+class Track(Population):
+    """Position of a rat on a linear track, from CA1."""
+
+    def trials(self, seed: int, folds: int) -> Trials:
+        """Runs up and down, dealt at random."""
+        runs = datasets.load_hippocampus().runs()
+        return Trials(runs.counts, runs.position, list(TrialFolds(folds, seed).split(runs.counts)))
+
+
+class Barriers(Population):
+    """Velocity of a monkey's hand, from motor cortex."""
+
+    co_smoothing = True
+
+    def trials(self, seed: int, folds: int) -> Trials:
+        """Dealt so that every fold has its share of every condition."""
+        maze = datasets.load_mc_maze()
+        splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
+        return Trials(list(maze.counts), list(maze.velocity), list(splitter.split(maze.condition, maze.condition)))
+
+
+class Targets(Population):
+    """Direction of a reach, bin by bin, from motor cortex: right within π/8."""
+
+    def __init__(self) -> None:
+        self.readings = {"direction": right_direction}
+
+    def trials(self, seed: int, folds: int) -> Trials:
+        """Four fifths in the order of the recording; of the rest the second half. Nothing is chosen on the first."""
+        reach = datasets.load_reach()
+        ends = np.round(np.array([0.8, 0.9]) * len(reach)).astype(int)
+        points = np.stack([np.cos(reach.angle), np.sin(reach.angle)], -1)
+        behaviour = [np.tile(point, (len(each), 1)) for point, each in zip(points, reach.counts, strict=True)]
+        return Trials(reach.counts, behaviour, [(np.arange(ends[0]), np.arange(ends[1], len(reach)))])
+
+
+class Simulated(Population):
+    """Poisson counts of units that are log-linear in smooth latents, which are what is read."""
+
+    def __init__(self, n_trials: int = 40, n_times: int = 25, n_units: int = 30, n_latents: int = 2) -> None:
+        self._shape = (n_trials, n_times, n_units, n_latents)
+
+    def trials(self, seed: int, folds: int) -> Trials:
+        """Drawn from the seed."""
+        n_trials, n_times, n_units, n_latents = self._shape
+        random = np.random.default_rng(seed)
+        t = np.arange(n_times)
+        root = np.linalg.cholesky(np.exp(-0.5 * np.square((t[:, None] - t) / 4.0)) + 1e-6 * np.eye(n_times))
+        z = np.einsum("st,ntk->nsk", root, random.standard_normal((n_trials, n_times, n_latents)))
+        loadings = 0.7 * random.standard_normal((n_latents, n_units)) / np.sqrt(n_latents)
+        counts = random.poisson(np.exp(z @ loadings - 0.7)).astype(np.float64)
+        return Trials(list(counts), list(z), list(TrialFolds(folds, seed).split(z)))
+
+
+def right_direction(latents: Any, points: Any, new: Any, truth: Any) -> float:
+    """Share of bins whose direction, by a linear map of latents to points of the circle, is within π/8."""
+    found = np.concatenate(Decoder().fit(latents, points).predict(new))
+    known = np.concatenate(truth)
+    off = np.angle((found @ [1, 1j]) * (known @ [1, -1j]))
+    return float((np.abs(off) < np.pi / 8).mean())
+
+
+def poisson_rates(latents: Bins, counts: Bins, training: Index) -> Bins:
+    """Rates of every unit by a Poisson regression on the latents, fitted on the training trials.
+
+    New latents are brought into the range of the training trials first: exponentials of what lies further out would
+    decide the whole reading. (Limits on the rates themselves would tear units apart that belong together.)
+    """
+    seen, spikes = (np.concatenate(subset(each, training)) for each in (latents, counts))
+    rows = np.clip(np.concatenate(latents), seen.min(0), seen.max(0))
+    rates = np.zeros((len(rows), spikes.shape[1]))
+    for unit in np.flatnonzero(spikes.any(0)):
+        model = make_pipeline(StandardScaler(), PoissonRegressor(alpha=PENALTY, max_iter=1000))
+        rates[:, unit] = model.fit(seen, spikes[:, unit]).predict(rows)
+    return list(np.split(rates, np.cumsum([len(each) for each in latents])[:-1]))
+
+
+def _joined(rates: Any) -> Bins:
+    """Rates of several factors side by side."""
+    if isinstance(rates, Mapping):
+        return [np.concatenate(each, -1) for each in zip(*rates.values(), strict=True)]
+    return [np.asarray(each, np.float64) for each in rates]
+
+
+def _co_smoothed(model: RPGPFA, data: Trials, fold: Fold) -> dict[str, float]:
+    """Bits a spike of hidden units on the held-out trials, where the library has that question."""
+    ask: Any = getattr(evaluation, "co_smoothing", None)
+    return {} if ask is None else {"co_smoothing": float(ask(model, subset(data.counts, fold[1])))}
