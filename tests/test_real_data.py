@@ -9,8 +9,6 @@ from sklearn.metrics import f1_score
 
 import rpmodels as rp
 from rpmodels.datasets import fetch
-from rpmodels.evaluation import Decoder
-from rpmodels.paper.experiments import real_populations
 from rpmodels.paper.experiments.experiment import every_experiment
 from rpmodels.paper.experiments.real_data import EXPERIMENT, SETS, Settings
 from rpmodels.paper.experiments.real_populations import Population, Simulated, Trials, poisson_rates, right_direction
@@ -129,26 +127,6 @@ def test_rates_are_those_of_the_training_trials():
     assert not np.concatenate(found)[:, 2].any()
     far = poisson_rates([*z[:4], 100.0 * z[4]], counts[:5], np.arange(4))
     assert far[4].max() <= np.exp(0.75 * 8.0)  # not the exponential of hundreds
-
-
-class Denoising(rp.RPGPFA):
-    """An estimator with rates, of two factors."""
-
-    def rates(self, X):
-        return {"a": [each[:, :2] for each in X], "b": [each[:, 2:] for each in X]}
-
-
-def test_rates_of_the_model_are_read_where_it_has_some(monkeypatch):
-    monkeypatch.setattr(real_populations, "RPGPFA", Denoising)
-    population = Simulated(8, 12, 5, 1)
-    data = population.trials(0, 2)
-    found = population.measured(Task("RP-GPFA", 1, 0, folds=2, fit=TINY)).metrics
-    expected = [
-        Decoder().fit([data.counts[n] for n in a], [data.behaviour[n] for n in a])
-        .score([data.counts[n] for n in b], [data.behaviour[n] for n in b])
-        for a, b in data.folds
-    ]  # fmt: skip
-    assert found["ridge_rates"] == pytest.approx(np.mean(expected))
 
 
 def test_peers_never_see_behaviour_of_held_out_trials(monkeypatch):

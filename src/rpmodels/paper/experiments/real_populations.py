@@ -11,7 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from rpmodels import RPGPFA, datasets, evaluation
+from rpmodels import RPGPFA, datasets
 from rpmodels.evaluation import Decoder, TrialFolds
 from rpmodels.evaluation.comparison import scaled_bins
 from rpmodels.evaluation.decoding import READINGS, Reading
@@ -39,15 +39,13 @@ class Trials:
 class Population(RealSet):
     """RP-GPFA and its rivals: every reading of the latents, and the first of them from rates.
 
-    Rates are the model's own where it has some; for the rivals, a Poisson regression of every unit on their latents,
-    which are those that were chosen for the first reading.
+    Rates are by a Poisson regression of every unit on the latents; of rivals that are chosen, on those of the first
+    reading.
     """
 
     own = "RP-GPFA"
     rivals = LINEAR
     readings: Mapping[str, Reading] = READINGS
-    co_smoothing = False
-    """Whether units are hidden as well."""
 
     @abstractmethod
     def trials(self, seed: int, folds: int) -> Trials:
@@ -64,12 +62,9 @@ class Population(RealSet):
     def _own(self, task: Task, data: Trials, fold: Fold) -> Outcome:
         model = RPGPFA(int(task.condition), random_state=task.seed, **task.fit).fit(subset(data.counts, fold[0]))
         found = [np.asarray(each, np.float64) for each in model.transform(data.counts)]
-        scores = self._read(dict.fromkeys(self.readings, found), data, fold)
-        if hasattr(model, "rates"):
-            scores |= self._read_rates(_joined(model.rates(data.counts)), data, fold)
-        if self.co_smoothing:
-            scores |= _co_smoothed(model, data, fold)
-        return Outcome(scores)
+        rates = poisson_rates(found, data.counts, fold[0])
+        latents = dict.fromkeys(self.readings, found)
+        return Outcome(self._read(latents, data, fold) | self._read_rates(rates, data, fold))
 
     def _peer(self, task: Task, data: Trials, fold: Fold) -> Outcome:
         size, bins = int(task.condition), scaled_bins(read({"x": data.counts}, series=True), fold[0])
@@ -104,8 +99,6 @@ class Track(Population):
 
 class Barriers(Population):
     """Velocity of a monkey's hand, from motor cortex."""
-
-    co_smoothing = True
 
     def trials(self, seed: int, folds: int) -> Trials:
         """Dealt so that every fold has its share of every condition."""
@@ -168,16 +161,3 @@ def poisson_rates(latents: Bins, counts: Bins, training: Index) -> Bins:
         model = make_pipeline(StandardScaler(), PoissonRegressor(alpha=PENALTY, max_iter=1000))
         rates[:, unit] = model.fit(seen, spikes[:, unit]).predict(rows)
     return list(np.split(rates, np.cumsum([len(each) for each in latents])[:-1]))
-
-
-def _joined(rates: Any) -> Bins:
-    """Rates of several factors side by side."""
-    if isinstance(rates, Mapping):
-        return [np.concatenate(each, -1) for each in zip(*rates.values(), strict=True)]
-    return [np.asarray(each, np.float64) for each in rates]
-
-
-def _co_smoothed(model: RPGPFA, data: Trials, fold: Fold) -> dict[str, float]:
-    """Bits a spike of hidden units on the held-out trials, where the library has that question."""
-    ask: Any = getattr(evaluation, "co_smoothing", None)
-    return {} if ask is None else {"co_smoothing": float(ask(model, subset(data.counts, fold[1])))}
