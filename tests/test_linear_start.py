@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import rpmodels as rp
+from rpmodels.errors import NumericalError
 from rpmodels.learning import AsGiven, NoFinish, Objective, QuasiNewton, RPMObjective, SmoothStart, TrainingSettings
 from rpmodels.learning.batches import Divided
 from rpmodels.learning.held_out import HeldOut
@@ -108,6 +109,22 @@ def test_latents_of_the_users_own_may_be_held_out_too():
     model = rp.RPGPFA(1, network="mlp", random_state=0, max_iter=20, search=rp.Search(start=x[..., :1])).fit(x)
     assert model.validation_curve_
     assert "given latents" in [each.kind for each in model.restarts_]
+
+
+def test_where_numbers_fail_the_start_is_the_other_one():
+    model, observations = prepared(smooth(30))
+    alone = copy.deepcopy(model)
+
+    class Failing(NoFinish):
+        def __call__(self, objective, observations):
+            raise NumericalError("no positive precision")
+
+    LinearStart(SmoothStart(400), TrainingSettings(finish=Failing()))(model, observations, 3)
+    with seeded(3):
+        rp.recognition.reinitialise(alone.recognition)
+    SmoothStart(400)(alone, observations, 3)
+    for name, each in weights_of(alone).items():
+        torch.testing.assert_close(model.state_dict()[name], each)
 
 
 def test_networks_without_a_linear_map_are_left_to_the_other_start():

@@ -7,13 +7,14 @@ where they are not, the network goes on from there. Held-out observations say wh
 import copy
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import nn
 
+from rpmodels import errors
 from rpmodels.learning.batches import Divided
 from rpmodels.learning.finish import NoFinish
 from rpmodels.learning.loop import GOAL
@@ -56,11 +57,7 @@ class LinearStart(Start):
             reinitialise(model.recognition)
         before = copy.deepcopy(model.state_dict())
         with _straight(model):
-            self.start(model, observations, seed)
-            objective = RPMObjective(model, observations)
-            learnt = _free_energy(objective, observations) >= self.enough
-            if learnt and self.training.finish(objective, observations) is None:
-                self._walk(model, observations, seed)
+            learnt = self._learnt(model, observations, seed)
         if not learnt:
             model.load_state_dict(before)
             self.start(model, observations, seed)
@@ -68,10 +65,24 @@ class LinearStart(Start):
         for each in wrapped:
             each.straighten()
 
+    def _learnt(self, model: RPM, observations: Observations, seed: int) -> bool:
+        """Bring the linear model to its end; whether that was worth it."""
+        try:
+            self.start(model, observations, seed)
+            objective = RPMObjective(model, observations)
+            # Parameters of single observations would be learnt here and forgotten.
+            if objective.local_parameters() or _free_energy(objective, observations) < self.enough:
+                return False
+            if self.training.finish(objective, observations) is None:
+                self._walk(model, observations, seed)
+        except errors.NumericalError:
+            return False
+        return True
+
     def settle(self, model: RPM, observations: Observations) -> None:
         """The deterministic end of the linear maps once more, with all observations."""
         if self._is_straight(model):
-            with _straight(model):
+            with _straight(model), suppress(errors.NumericalError):
                 self.training.finish(RPMObjective(model, observations), observations)
 
     def _is_straight(self, model: RPM) -> bool:
