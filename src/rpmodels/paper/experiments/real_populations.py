@@ -133,8 +133,9 @@ class Simulated(Population):
         n_trials, n_times, n_units, n_latents = self._shape
         random = np.random.default_rng(seed)
         t = np.arange(n_times)
-        root = np.linalg.cholesky(np.exp(-0.5 * np.square((t[:, None] - t) / 4.0)) + 1e-6 * np.eye(n_times))
-        z = np.einsum("st,ntk->nsk", root, random.standard_normal((n_trials, n_times, n_latents)))
+        covariance = np.exp(-0.5 * np.square((t[:, None] - t) / 4.0))
+        drawn = random.multivariate_normal(np.zeros(n_times), covariance, (n_trials, n_latents), method="eigh")
+        z = np.swapaxes(drawn, 1, 2)
         loadings = 0.7 * random.standard_normal((n_latents, n_units)) / np.sqrt(n_latents)
         counts = random.poisson(np.exp(z @ loadings - 0.7)).astype(np.float64)
         return Trials(list(counts), list(z), list(TrialFolds(folds, seed).split(z)))
