@@ -26,6 +26,7 @@ __all__ = [
     "RPCircular",
     "RPModelsError",
     "RPModelsWarning",
+    "Population",
     "Recognition",
     "Search",
     "TimeLimit",
@@ -60,8 +61,8 @@ _ROOMS = (
 _NAMES = {
     "rpmodels.errors": ("RPModelsError", "RPModelsWarning"),
     "rpmodels.estimators": (
-        "RPFA", "RPGPFA", "RPHMM", "RPLDA", "RPLDS", "Engine", "Inference", "Recognition", "RPCategorical",
-        "RPCircular", "Search", "Training", "load",
+        "RPFA", "RPGPFA", "RPHMM", "RPLDA", "RPLDS", "Engine", "Inference", "Population", "Recognition",
+        "RPCategorical", "RPCircular", "Search", "Training", "load",
     ),
     "rpmodels.learning": ("TimeLimit", "train"),
     "rpmodels.model": ("RPM",),

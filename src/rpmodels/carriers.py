@@ -107,8 +107,8 @@ def kept_double(move: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     return moved
 
 
-class TimeStamps(nn.Module):
-    """Times as a model keeps them: in double precision."""
+class Doubles(nn.Module):
+    """Numbers that a model keeps in double precision: times, values of channels."""
 
     values: Tensor
 
@@ -116,8 +116,8 @@ class TimeStamps(nn.Module):
         super().__init__()
         self.register_buffer("values", values.double())
 
-    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "TimeStamps":
-        return cast("TimeStamps", super()._apply(kept_double(fn), recurse))  # type: ignore[no-untyped-call]
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "Doubles":
+        return cast("Doubles", super()._apply(kept_double(fn), recurse))  # type: ignore[no-untyped-call]
 
 
 class Targets(ABC):
@@ -153,12 +153,52 @@ class AllLatents(Targets):
 
 
 @dataclass(frozen=True)
+class Curves:
+    """What every channel of a population says of its projection u = w·z, whichever of its values is seen.
+
+    f_c(z|x) ∝ r(z) exp(a_c(x) u − ½ b_c(x) u²), r the reference; p₀ stands on a grid of A values of every channel.
+    """
+
+    directions: Float[Tensor, "C K"]
+    """w, of length one."""
+    a: Float[Tensor, "C A"]
+    b: Float[Tensor, "C A"]
+    log_p0: Float[Tensor, "C A"]
+    """−∞ where a channel has fewer values."""
+
+    def along(self, z: Float[Tensor, "*b K"]) -> Float[Tensor, "*b C"]:
+        """u of every channel."""
+        return z @ self.directions.mT
+
+    def spread_along(self, spread: Float[Tensor, "*b K K"]) -> Float[Tensor, "*b C"]:
+        """wᵀSw of every channel."""
+        return ((spread @ self.directions.mT).mT * self.directions).sum(-1)
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Every channel of a population over a batch; zero where one is absent."""
+
+    curves: Curves
+    a: Float[Tensor, "N T C"]
+    b: Float[Tensor, "N T C"]
+    log_p0: Float[Tensor, "N T C"]
+    """Of the values seen."""
+    present: Bool[Tensor, "N T C"]
+
+
+@dataclass(frozen=True)
 class Factor:
-    """One recognition factor over a batch: f_j(z|x) has natural parameter reference + g; g = 0 where absent."""
+    """One recognition factor over a batch: f_j(z|x) has natural parameter reference + g; g = 0 where absent.
+
+    A population is the product of its channels' factors, which `g` is the sum of.
+    """
 
     g: Float[Tensor, "N T D"]
     present: Bool[Tensor, "N T"]
     targets: Targets = field(default_factory=AllLatents)
+    channels: Channels | None = None
+    """Of a population, each by itself."""
 
     def known(self) -> Float[Tensor, "N T D"]:
         """g where the factor is present, zero elsewhere."""
@@ -178,11 +218,29 @@ class Factor:
         """Batches of one factor as one, padded to the same number of sites."""
         padded = [each._padded(sites) for each in parts]
         g, present = (torch.cat(each) for each in zip(*((part.g, part.present) for part in padded), strict=True))
-        return replace(padded[0], g=g, present=present)
+        return replace(padded[0], g=g, present=present, channels=None)
 
     def _padded(self, sites: int) -> "Factor":
         missing, pad = sites - self.present.shape[1], nn.functional.pad
         return replace(self, g=pad(self.g, (0, 0, 0, missing)), present=pad(self.present, (0, missing)))
+
+
+@dataclass(frozen=True)
+class SiteMarginal:
+    """q of every site, over the latents that a factor targets: natural and mean parameters, made when asked for."""
+
+    make_eta: Callable[[], Float[Tensor, "N T D"]]
+    make_mu: Callable[[], Float[Tensor, "N T D"]]
+
+    @cached_property
+    def eta(self) -> Float[Tensor, "N T D"]:
+        """η_q."""
+        return self.make_eta()
+
+    @cached_property
+    def mu(self) -> Float[Tensor, "N T D"]:
+        """μ_q = ⟨t(z)⟩."""
+        return self.make_mu()
 
 
 Factors = Mapping[str, Factor]

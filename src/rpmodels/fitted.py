@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rpmodels import errors
-from rpmodels.carriers import Batch, Factor, Factors, LocalParameters, LocalTable, Sites, TimeStamps
+from rpmodels.carriers import Batch, Factor, Factors, LocalParameters, LocalTable, Sites, Doubles
 from rpmodels.free_energy import FreeEnergy, Score, fit_ceiling, free_energy
 from rpmodels.inference import EStep
-from rpmodels.mixtures import AtomMixture, ExpectedLogMixture, Mixture
+from rpmodels.families import FullGaussian
+from rpmodels.mixtures import AtomMixture, ExpectedLogMixture, Mixture, PopulationMixture
 from rpmodels.model import RPM
 from rpmodels.observations import FactorSpec, Observations
 from rpmodels.priors import Posterior, Prior
-from rpmodels.recognition import RecognitionFactor
+from rpmodels.recognition import Recogniser
 from rpmodels.step import Step
 
 
@@ -56,14 +57,14 @@ class FittedRPM(nn.Module):
     """
 
     def __init__(
-        self, pattern: RPM, atoms: Mapping[str, AtomMixture], times: Float[Tensor, "1 T"], n_observations: float
+        self, pattern: RPM, atoms: Mapping[str, Mixture], times: Float[Tensor, "1 T"], n_observations: float
     ) -> None:
         super().__init__()
         self.pattern = pattern
         # A list, because a user's factor names need not be valid names of submodules.
         self._atoms = nn.ModuleList(_StoredAtoms(atoms[name]) for name in pattern.names)
         self._summaries: dict[str, Mixture] = {}
-        self._times = TimeStamps(times).to(pattern.device)
+        self._times = Doubles(times).to(pattern.device)
         self.n_observations = n_observations
         self.record: Any = None
         """How it was trained (history, steps, stop_reason), where it was by `rp.train`."""
@@ -134,7 +135,7 @@ class FittedRPM(nn.Module):
         times = self._times.values.expand(n, -1)
         return Sites(times, torch.ones_like(times, dtype=torch.bool))
 
-    def recogniser(self, name: str) -> RecognitionFactor:
+    def recogniser(self, name: str) -> Recogniser:
         """One recognition factor."""
         if name not in self.names:
             raise errors.unknown_factor(name, list(self.names))
@@ -142,10 +143,18 @@ class FittedRPM(nn.Module):
 
     def atoms(self, name: str) -> AtomMixture:
         """F_j, atom by atom."""
-        if name not in self.names:
-            raise errors.unknown_factor(name, list(self.names))
+        found = self._mixture(name)
+        if not isinstance(found, AtomMixture):
+            raise errors.no_atoms(name)
+        return found
+
+    def _mixture(self, name: str) -> Mixture:
+        curves = self.recogniser(name).curves()
         stored = cast(_StoredAtoms, self._atoms[self.names.index(name)])
-        return AtomMixture(stored.family, stored.reference, self.pattern.atoms.shared, stored.g, stored.log_count)
+        family, shared = stored.family, self.pattern.atoms.shared
+        if curves is not None:
+            return PopulationMixture(cast(FullGaussian, family), stored.reference, shared, curves)
+        return AtomMixture(family, stored.reference, shared, stored.g, stored.log_count)
 
     # ---- new data ---------------------------------------------------------------------------
 
@@ -195,10 +204,25 @@ class FittedRPM(nn.Module):
     @torch.no_grad()
     def ceiling(self, observations: Observations) -> float:
         """The highest mean score that any fit of these training observations can have."""
-        log_totals = {name: self.atoms(name).log_total.cpu() for name in self.names}
+        mixtures = {name: self._mixture(name) for name in self.names}
+        if any(isinstance(each, PopulationMixture) for each in mixtures.values()):
+            return self._highest(observations)
+        log_totals = {name: each.log_total.cpu() for name, each in mixtures.items()}
         present = {name: torch.as_tensor(observations.present[name]) for name in self.names}
         weights = torch.as_tensor(observations.weights)
         return fit_ceiling(present, weights, log_totals, self.prior.family)
+
+    def _highest(self, observations: Observations) -> float:
+        """Mean of −Σ log p₀ of what was seen: every f_j/F_j is at most 1/p₀."""
+        weights = torch.as_tensor(observations.weights, dtype=torch.float64)
+        parts = []
+        for batch, factors in self.pattern.recognised(observations):
+            each = [
+                factor.masked(self.summary(name).surprise(factor, torch.ones_like(batch.weights))).sum(-1)
+                for name, factor in factors.items()
+            ]
+            parts.append(torch.stack(each).sum(0).double().cpu())
+        return float(weights @ torch.cat(parts) / weights.sum())
 
     # ---- inside -----------------------------------------------------------------------------
 
@@ -206,7 +230,7 @@ class FittedRPM(nn.Module):
     def summary(self, name: str) -> Mixture:
         """F_j in the form that the model's ⟨log F⟩ reads, made once."""
         if name not in self._summaries:
-            self._summaries[name] = self.pattern.expected_log_mixture.for_new_data().summarise(self.atoms(name))
+            self._summaries[name] = self._mixture(name).summarised(self.pattern.expected_log_mixture.for_new_data())
         return self._summaries[name]
 
     def _inferred(
@@ -242,16 +266,18 @@ class FittedRPM(nn.Module):
 
 
 class _StoredAtoms(nn.Module):
-    """The atoms of one F_j, with the reference they are relative to."""
+    """The atoms of one F_j, with the reference they are relative to; a population has its reference alone."""
 
     reference: Tensor
     g: Tensor
     log_count: Tensor
 
-    def __init__(self, mixture: AtomMixture) -> None:
+    def __init__(self, mixture: Mixture) -> None:
         super().__init__()
         self.family = mixture.family
+        nothing = mixture.reference[:, None][:, :0]
+        g, log_count = (mixture.g, mixture.log_count) if isinstance(mixture, AtomMixture) else (nothing, nothing[..., 0])
         # Contiguous: from a file they come so, and sums in another order would round otherwise.
         self.register_buffer("reference", mixture.reference.detach().contiguous())
-        self.register_buffer("g", mixture.g.detach().contiguous())
-        self.register_buffer("log_count", mixture.log_count.detach().contiguous())
+        self.register_buffer("g", g.detach().contiguous())
+        self.register_buffer("log_count", log_count.detach().contiguous())

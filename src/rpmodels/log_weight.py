@@ -15,7 +15,7 @@ from torch import Tensor
 from rpmodels import checks, errors
 from rpmodels.families import Family, HasGrid, Reparametrised
 from rpmodels.fitted import FittedRPM, Inferred
-from rpmodels.mixtures import AtomMixture
+from rpmodels.mixtures import AtomMixture, PopulationMixture
 from rpmodels.mixtures.quadrature import GaussHermite, hermite
 from rpmodels.observations import Observations
 from rpmodels.priors import HasLogDensity
@@ -105,9 +105,7 @@ def _log_ratios(inferred: Inferred, statistic: Float[Tensor, "N T Q D"]) -> Floa
     total = statistic.new_zeros(statistic.shape[:-1])
     for name, factor in inferred.factors.items():
         mixture = inferred.mixtures[name]
-        assert isinstance(mixture, AtomMixture)
-        t = factor.targets.mean(statistic)
-        log_f = (factor.g[:, :, None] * t).sum(-1) - mixture.log_shift(factor.g)[:, :, None]
-        ratio = log_f - mixture.log_ratio(t)
+        assert isinstance(mixture, AtomMixture | PopulationMixture)
+        ratio = mixture.log_weight(factor, factor.targets.mean(statistic))
         total = total + torch.where(factor.present[..., None], ratio, torch.zeros_like(ratio))
     return total

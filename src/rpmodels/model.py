@@ -15,7 +15,7 @@ from rpmodels.families import Family, HasDomain, HasTargets
 from rpmodels.inference import EStep, ExactEStep
 from rpmodels.observations import FactorSpec, Observations
 from rpmodels.priors import Prior
-from rpmodels.recognition import Computing, Head, RecognitionFactor, RelativeHead, fit_scalings
+from rpmodels.recognition import Computing, Head, Recogniser, RelativeHead, fit_scalings, recogniser
 
 INFERENCE_BATCH = 2048
 """Observations that are recognised at once outside of training."""
@@ -79,7 +79,7 @@ class RPM(nn.Module):
         self.check_e_step(self.e_step)
         # A list, because a user's factor names need not be valid names of submodules.
         self.recognition = nn.ModuleList(
-            RecognitionFactor(network, chosen, *views[name], input_dropout, computing)
+            recogniser(network, chosen, *views[name], input_dropout, computing)
             for name, network in factors.items()
         )
         self._scaling = scaling
@@ -115,7 +115,8 @@ class RPM(nn.Module):
         """
         if as_before:
             self.check_specs(observations)
-        observations.check_learnable(self.prior.couples_sites)
+        channels = [name for name, each in self.recognisers() if each.curves() is not None]
+        observations.check_learnable(self.prior.couples_sites, channels)
         if self.prior.couples_sites:
             observations.check_series(per_site=not self.atoms.shared)
         for name in observations.specs:
@@ -127,8 +128,8 @@ class RPM(nn.Module):
         recognisers = dict(self.recognisers())
         if not as_before:
             fit_scalings(recognisers, observations, self._scaling, self._like)
-        for name, recogniser in recognisers.items():
-            recogniser.check(name, self.specs[name], self._like)
+        for name, each in recognisers.items():
+            each.check(name, self.specs[name], self._like)
 
     def check_specs(self, observations: Observations) -> None:
         """Refuse observations that do not look like those the model was prepared for."""
@@ -137,21 +138,21 @@ class RPM(nn.Module):
 
     # ---- recognition ------------------------------------------------------------------------
 
-    def recognisers(self) -> Iterator[tuple[str, RecognitionFactor]]:
+    def recognisers(self) -> Iterator[tuple[str, Recogniser]]:
         """Every recognition factor by name."""
-        for name, recogniser in zip(self.names, self.recognition, strict=True):
-            yield name, cast(RecognitionFactor, recogniser)
+        for name, each in zip(self.names, self.recognition, strict=True):
+            yield name, cast(Recogniser, each)
 
     def references(self, sites: Sites) -> dict[str, Float[Tensor, "S d"]]:
         """What every factor is relative to, one for all sites or one per site as the atom policy needs it."""
         prior = self.prior.reference(sites, self.atoms.shared)
-        return {name: recogniser.reference(prior) for name, recogniser in self.recognisers()}
+        return {name: each.reference(prior) for name, each in self.recognisers()}
 
     def recognise(self, batch: Batch) -> dict[str, Factor]:
         """f_j of every factor at every site."""
         return {
-            name: recogniser(batch.inputs[name], batch.present[name], self._like)
-            for name, recogniser in self.recognisers()
+            name: each(batch.inputs[name], batch.present[name], self._like)
+            for name, each in self.recognisers()
         }
 
     def recognised(
@@ -174,11 +175,11 @@ class RPM(nn.Module):
 
     def mixtures(
         self, factors: Factors, weights: Float[Tensor, "N"], references: Mapping[str, Tensor]
-    ) -> dict[str, mixtures.AtomMixture]:
-        """F_j over the atoms of these factors."""
+    ) -> dict[str, mixtures.Mixture]:
+        """F_j over the atoms of these factors, and of the channels of populations."""
         return {
-            name: self.atoms.collect(recogniser.family, references[name], factors[name], weights)
-            for name, recogniser in self.recognisers()
+            name: mixtures.collected(self.atoms, each.family, references[name], factors[name], weights, each.curves())
+            for name, each in self.recognisers()
         }
 
     @contextmanager
@@ -192,9 +193,9 @@ class RPM(nn.Module):
 
     def _blame(self, batch: Batch, factors: Factors) -> None:
         references = self.references(batch.sites)
-        for name, recogniser in self.recognisers():
-            if isinstance(recogniser.family, HasDomain):
-                bad = ~recogniser.family.valid(references[name] + factors[name].g) & factors[name].present
+        for name, each in self.recognisers():
+            if isinstance(each.family, HasDomain):
+                bad = ~each.family.valid(references[name] + factors[name].g) & factors[name].present
                 if bool(bad.any()):
                     n, t = (int(each) for each in bad.nonzero()[0])
                     raise errors.not_a_precision(name, int(batch.index[n]), t, int(bad.sum()))

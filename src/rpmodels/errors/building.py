@@ -145,6 +145,22 @@ def wrong_batch_shape(what: str, latents: int, got: tuple[int, ...]) -> BuildErr
     )
 
 
+def no_channels(name: str, shape: tuple[int, ...]) -> InputError:
+    """A population has a vector of channels."""
+    return InputError(
+        f"channels of factor '{name}': expected a vector of numbers for every site, whose channels can be recognised one "
+        f"by one, got observations of shape {shape}. Choose channels='together' for it."
+    )
+
+
+def population_needs_full(family: str) -> BuildError:
+    """Channels along projections couple the latents."""
+    return BuildError(
+        "A population of channels speaks of projections of the latents, which couples them: expected a full Gaussian, got "
+        f"{family}. Choose recognition.covariance='full' (or 'auto'), or channels='together'."
+    )
+
+
 def absolute_factors(what: str) -> BuildError:
     """What an absolute factor adds to the prior may be negative."""
     return BuildError(

@@ -92,6 +92,14 @@ def partly_missing(name: str, n: int, t: int, missing: int, width: int, count: i
     )
 
 
+def no_atoms(name: str) -> InputError:
+    """A population is a mixture over the values of its channels."""
+    return InputError(
+        f"Factor '{name}' is a population, whose mixtures are over the values of its channels: it has no atoms. Its curves "
+        f"are model.recogniser('{name}').curves(); channels='together' makes it a factor with atoms."
+    )
+
+
 def unseen_label(name: str, label: object, vocabulary: Sequence[object]) -> InputError:
     """A label that training did not have."""
     shown = ", ".join(map(str, vocabulary[:10])) + (", …" if len(vocabulary) > 10 else "")

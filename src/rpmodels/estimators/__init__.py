@@ -8,6 +8,7 @@ from rpmodels.estimators.description import Circle, Coordinates, Description, La
 from rpmodels.estimators.engine import Engine
 from rpmodels.estimators.factor_analysis import RPFA
 from rpmodels.estimators.gaussian_process import RPGPFA
+from rpmodels.estimators.populations import Population
 from rpmodels.estimators.groups import Inference, Recognition, Search, Training
 from rpmodels.estimators.hidden_markov import RPHMM
 from rpmodels.estimators.linear_dynamics import RPLDS
@@ -38,6 +39,7 @@ __all__ = [
     "RPCategorical",
     "RPCircular",
     "RPMEstimator",
+    "Population",
     "Recognition",
     "Search",
     "States",

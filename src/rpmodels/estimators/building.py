@@ -1,11 +1,11 @@
 """The RPM of an estimator, from its groups of arguments and the data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from rpmodels.estimators import parts
 from rpmodels.estimators.groups import Groups
-from rpmodels.estimators.networks import Layers, linear_for_counts, networks, with_constant_precision
+from rpmodels.estimators.networks import Layers, channel_curves, linear_for_counts, networks, with_constant_precision
 from rpmodels.estimators.regularisation import Regularisation, either
 from rpmodels.families import Family
 from rpmodels.inference import EStep
@@ -76,10 +76,13 @@ def model_of_numbers(
     network: Any,
     chosen: Groups,
     default: Regularisation,
+    populations: Collection[str] = (),
 ) -> RPM:
     """With K continuous latents, inferred as `chosen.inference` says."""
     recognition, inference = chosen.recognition, chosen.inference
-    covariance, targets = recognition.covariance, recognition.targets or {}
+    targets = recognition.targets or {}
+    # Channels along projections couple the latents.
+    covariance = "full" if populations else recognition.covariance
     latents = {name: len(targets.get(name, range(n_latents))) for name in observations.specs}
     raw = {name: parts.family(covariance, max(1, count)).raw_size for name, count in latents.items()}
     constant = recognition.precision == "constant"
@@ -91,9 +94,11 @@ def model_of_numbers(
         Layers(default.hidden, either(recognition.dropout, default.dropout, "dropout", below=1.0), default.straight),
     )
     approximation = inference.expected_log_mixture
+    if constant:
+        made = with_constant_precision(made, latents, raw)
     return RPM(
         prior(parts.family(covariance, n_latents)),
-        with_constant_precision(made, latents, raw) if constant else made,
+        made | {name: channel_curves(observations, name, latents[name]) for name in populations},
         e_step=parts.named("e_step", inference.e_step, parts.E_STEPS, EStep),
         expected_log_mixture=parts.named(
             "expected_log_mixture", approximation, parts.APPROXIMATIONS, ExpectedLogMixture, max(latents.values())

@@ -9,6 +9,7 @@ from rpmodels.estimators.engine import Engine
 from rpmodels.estimators.groups import Groups, Inference, Recognition, Search, Training
 from rpmodels.estimators.names import check, resolved
 from rpmodels.estimators.networks import NETWORK
+from rpmodels.estimators.populations import Population
 from rpmodels.learning import RULES
 from rpmodels.seeding import SEED
 
@@ -54,7 +55,7 @@ class WithFactors(Declared):
     """What estimators of several factors can be told of tables."""
 
     factors: Mapping[str, Any] | None = argument(
-        Nothing() | ByFactor(COLUMNS, "columns"),
-        "which columns belong to which factor, to split one array",
+        Nothing() | ByFactor(COLUMNS | Instance(Population, called="rp.Population(…)"), "columns or rp.Population(…)"),
+        "which columns belong to which factor, to split one array; and which factors are populations",
         default=None,
     )

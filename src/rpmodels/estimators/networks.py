@@ -5,13 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
 from rpmodels import errors
 from rpmodels.checks import Instance, Word
 from rpmodels.observations import FactorSpec, Observations, suggested_scaling
-from rpmodels.recognition import MLP, ConstantPrecision, ConvolutionalNetwork, Linear, LookupTable, WithLinear
+from rpmodels.observations.observations import SAMPLE
+from rpmodels.recognition import MLP, ChannelCurves, ConstantPrecision, ConvolutionalNetwork, Linear, LookupTable, WithLinear
 
 NETWORKS = ("auto", "linear", "mlp", "cnn", "lookup")
 NETWORK = Word(*NETWORKS) | Instance(nn.Module, called="an nn.Module")
@@ -52,6 +54,13 @@ def networks(
         else:
             made[name] = shared[key] = _network(name, wanted, spec, n_out[name], layers)
     return made
+
+
+def channel_curves(observations: Observations, name: str, n_latents: int) -> ChannelCurves:
+    """A population, with p₀ and the scores of these observations."""
+    some = observations.some(max(1, SAMPLE // observations.n_sites))
+    weights = np.broadcast_to(some.weights[:, None], some.exists.shape)[some.present[name]]
+    return ChannelCurves.of(some.present_rows(name), weights, n_latents)
 
 
 def linear_for_counts(choice: Any, observations: Observations) -> Any:

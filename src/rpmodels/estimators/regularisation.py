@@ -7,7 +7,7 @@ from rpmodels import checks, errors
 from rpmodels.estimators.networks import is_small_image
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
-from rpmodels.recognition import has_no_hidden_layer
+from rpmodels.recognition import ChannelCurves, has_no_hidden_layer
 
 ROWS_PER_CHANNEL = 50
 """Fewer training rows for every input channel call for a linear network (docs/results/lorenz.md)."""
@@ -96,7 +96,8 @@ def held_out_share(model: RPM, observations: Observations) -> float:
     """
     networks = [each.network for _, each in model.recognisers()]
     usable = len(observations.usable())
-    if all(has_no_hidden_layer(each) for each in networks) or usable < FEWEST_DIVIDED:
+    direct = [has_no_hidden_layer(each) or isinstance(each, ChannelCurves) for each in networks]
+    if all(direct) or usable < FEWEST_DIVIDED:
         return 0.0
     sites = max(1.0, float(observations.exists.sum(1).mean()))
     count = max(FEWEST_HELD_OUT, min(round(HELD_OUT * usable), round(ENOUGH_SITES / sites)))

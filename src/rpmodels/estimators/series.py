@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import errors
-from rpmodels.estimators import layout
+from rpmodels.estimators import layout, populations
 from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
 from rpmodels.observations import Observations, adapters, read, recording_on_one_clock
 
@@ -30,7 +30,7 @@ def read_series(
 ) -> tuple[Observations, layout.Layout]:
     """Trials, and the form that results shall have; a recording in pieces of `window` sites, or whole (None)."""
     X, options["times"] = adapters.to_trials(X, options.get("times"))
-    factors = None if isinstance(X, Mapping) else factors
+    factors = None if isinstance(X, Mapping) else populations.columns(factors)
     if layout.is_recording(X):
         return _read_recording(X, factors, window, overlap, options)
     observations = read(X, factors=factors, series=True, **options)

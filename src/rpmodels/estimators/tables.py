@@ -8,6 +8,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 from rpmodels import errors
+from rpmodels.estimators import populations
 
 
 def checked(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -16,7 +17,7 @@ def checked(estimator: Any, X: Any, *, reset: bool) -> Any:
     Rows may be missing (NaN); what else is wrong with numbers is said where factors are read.
     """
     named = isinstance(X, Mapping) and not issparse(X)  # some sparse matrices are dicts
-    factors = getattr(estimator, "factors", None)
+    factors = populations.columns(getattr(estimator, "factors", None))
     if factors is None or named or _axes(X) > 2:
         return X
     least = {"ensure_min_samples": 2, "ensure_min_features": len(factors)} if reset else {}
@@ -27,7 +28,7 @@ def checked(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 def columns(estimator: Any) -> Mapping[str, Any] | None:
     """`factors` with the names of columns turned into numbers."""
-    factors = getattr(estimator, "factors", None)
+    factors = populations.columns(getattr(estimator, "factors", None))
     if factors is None:
         return None
     known = list(getattr(estimator, "feature_names_in_", ()))

@@ -70,6 +70,11 @@ class FullGaussian(Gaussian, HasStatisticCovariance):
         """[m, vec(S + mmᵀ)]."""
         return torch.cat([mean, (spread + mean[..., :, None] * mean[..., None, :]).flatten(-2)], -1)
 
+    def of_mean_parameter(self, mu: Float[Tensor, "*b D"]) -> tuple[Float[Tensor, "*b K"], Float[Tensor, "*b K K"]]:
+        """m and S from μ: the inverse of `mean_parameter`."""
+        mean, second = self.split(mu)
+        return mean, second - mean[..., :, None] * mean[..., None, :]
+
     def spread(self, blocks: Float[Tensor, "*b 1 K K"]) -> Float[Tensor, "*b K K"]:
         """The covariance."""
         return blocks[..., 0, :, :]

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rpmodels import checks, errors
-from rpmodels.carriers import Factor, LocalParameters, Sites
+from rpmodels.carriers import Factor, LocalParameters, SiteMarginal, Sites
 from rpmodels.families import Gaussian
 from rpmodels.free_energy import free_energy
 from rpmodels.inference.e_step import EStep, summed_potentials
@@ -133,7 +133,8 @@ class _Problem:
         eta = factor.targets.natural(posterior.eta)
         mean, spread = (each.detach().requires_grad_() for each in family.moments(eta))
         with torch.enable_grad():
-            expected = self.approximation(family.natural(mean, spread), mixture, {})
+            q = SiteMarginal(lambda: family.natural(mean, spread), lambda: family.mean_parameter(mean, spread))
+            expected = mixture.expected_log(factor, q, self.approximation, {})
             slopes = torch.autograd.grad(factor.masked(expected).sum(), (mean, spread))
         return family.slope(mean.detach(), *slopes)
 

@@ -10,6 +10,7 @@ from rpmodels.learning.finish import Finish, NoFinish, QuasiNewton
 from rpmodels.learning.loop import Objective, State, steps
 from rpmodels.learning.moves import Move, SplitMerge
 from rpmodels.learning.objective import RPMObjective
+from rpmodels.learning.population_start import PopulationStart
 from rpmodels.learning.run import Run
 from rpmodels.learning.settings import RULES, Strong, TrainingSettings
 from rpmodels.learning.site_moves import SplitMergeSites
@@ -41,6 +42,7 @@ __all__ = [
     "NoFinish",
     "Objective",
     "Plan",
+    "PopulationStart",
     "QuasiNewton",
     "RPMObjective",
     "RandomStart",

@@ -15,12 +15,12 @@ from rpmodels.free_energy import FreeEnergy, free_energy
 from rpmodels.inference import summed_potentials
 from rpmodels.learning.loop import Objective, Values
 from rpmodels.mixtures import (
-    AtomMixture,
     Empirical,
     ExtraAtoms,
     Kind,
     Mixture,
     NoExtraAtoms,
+    in_a_step,
     joined_atoms,
     of_all_processes,
 )
@@ -136,10 +136,10 @@ class RPMObjective(Objective[RPM]):
         """F_j over the batch's atoms, extra ones, and those of other processes' shares."""
         references = self.model.references(self._everyones(batch.sites))
         collected = self._collected(batch, factors, references)
-        summarise = self.model.expected_log_mixture.summarise
-        return of_all_processes({name: summarise(each) for name, each in collected.items()}, self.group)
+        approximation = self.model.expected_log_mixture
+        return of_all_processes({name: each.summarised(approximation) for name, each in collected.items()}, self.group)
 
-    def _collected(self, batch: Batch, factors: Factors, references: Mapping[str, Tensor]) -> dict[str, AtomMixture]:
+    def _collected(self, batch: Batch, factors: Factors, references: Mapping[str, Tensor]) -> dict[str, Mixture]:
         drawn = self.model.marginal.draw(batch)
         if drawn is not batch:
             # A sample of atoms needs every site's own beside it, which draws from a continuous p₀ are not.
@@ -149,8 +149,8 @@ class RPMObjective(Objective[RPM]):
         atoms, weights = self._with_extra(batch, factors)
         policy = self.model.atoms
         return {
-            name: policy.for_a_step(recogniser.family, references[name], atoms[name], weights, factors[name])
-            for name, recogniser in self.model.recognisers()
+            name: in_a_step(policy, each.family, references[name], atoms[name], weights, factors[name])
+            for name, each in self.model.recognisers()
         }
 
     def _with_extra(self, batch: Batch, factors: Factors) -> tuple[Factors, Float[Tensor, "n"]]:

@@ -142,7 +142,7 @@ class SmoothStart(Start):
         rows = compact(wide, seed).reshape(*shape, -1)
         found = smooth_latents(rows, observations.exists, cast(Gaussian, model.prior.family).latents)
         if isinstance(model.prior, GaussianProcessPrior):
-            step = _usual_step(observations)
+            step = usual_step(observations)
             model.prior.set_length_scales(torch.as_tensor(found.time_scales * step))
         teach(model, observations, found.latents, seed, self.longest)
 
@@ -163,7 +163,7 @@ class GivenStart(Start):
         teach(model, observations, self.latents, seed, self.longest)
 
 
-def _usual_step(observations: Observations) -> float:
+def usual_step(observations: Observations) -> float:
     """Between two sites, in units of time."""
     both = observations.exists[:, 1:] & observations.exists[:, :-1]
     steps = np.diff(observations.times, axis=1)[both]

@@ -17,7 +17,7 @@ from rpmodels.learning.batches import Minibatches
 from rpmodels.learning.optimisers import adamw
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
-from rpmodels.recognition import RecognitionFactor
+from rpmodels.recognition import Recogniser
 from rpmodels.seeding import seeded
 
 COMPONENTS = 50
@@ -33,11 +33,19 @@ ENOUGH = 0.3
 """Mean −log f_j of the right state, in nats, at which a lesson ends: three quarters of the belief."""
 
 
-def teach(model: RPM, observations: Observations, latents: NDArray[Any], seed: int, longest: int | None = None) -> None:
+def teach(
+    model: RPM,
+    observations: Observations,
+    latents: NDArray[Any],
+    seed: int,
+    longest: int | None = None,
+    names: Collection[str] | None = None,
+) -> None:
     """Every factor learns to recognise the given latents: −log f_j(z|x) of states (N, T) or of numbers (N, T, K).
 
     The lesson ends when states are recognised well (not perfectly: the free energy shall have the last word), or after
-    `LESSON` steps, and is never longer than a share of what it prepares, a fit of `longest` steps.
+    `LESSON` steps, and is never longer than a share of what it prepares, a fit of `longest` steps. `names`: these
+    factors alone.
     """
     family = model.prior.family
     finite = isinstance(family, FiniteSupport)
@@ -54,6 +62,8 @@ def teach(model: RPM, observations: Observations, latents: NDArray[Any], seed: i
         with seeded(batches.step_seed()):
             references = model.references(batch.sites)
             for (name, recogniser), factor in zip(model.recognisers(), model.recognise(batch).values(), strict=True):
+                if names is not None and name not in names:
+                    continue
                 log_f = recogniser.family.log_density(references[name] + factor.g, factor.targets.mean(t))
                 loss = loss - factor.masked(log_f).sum() / factor.present.sum().clamp_min(1)
         optimiser.zero_grad(set_to_none=True)
@@ -92,7 +102,7 @@ def features(
     Factors that share one network are averaged: the sum of their squared distances to a common centre is that of their
     mean. Labels, which say which class directly, count only where there is nothing else. `names`: of these factors.
     """
-    tied: dict[int, list[tuple[str, RecognitionFactor]]] = {}
+    tied: dict[int, list[tuple[str, Recogniser]]] = {}
     for name, each in model.recognisers():
         if not observations.specs[name].is_label and (names is None or name in names):
             tied.setdefault(id(each.network), []).append((name, each))

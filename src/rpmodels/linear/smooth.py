@@ -41,10 +41,11 @@ def smooth_latents(rows: NDArray[Any], exists: NDArray[np.bool_], count: int) ->
     """
     # Threads that wait for each other take longer than matrices of this size.
     with threadpool_limits(1):
-        return _smooth_latents(rows, exists, count)
+        return smooth_model(rows, exists, count)[1]
 
 
-def _smooth_latents(rows: NDArray[Any], exists: NDArray[np.bool_], count: int) -> SmoothLatents:
+def smooth_model(rows: NDArray[Any], exists: NDArray[np.bool_], count: int) -> tuple[GPFA, SmoothLatents]:
+    """The same, and the linear model itself."""
     if rows.shape[-1] == 1:  # nothing that channels could share
         rows = np.repeat(rows, 2, -1)
     lengths = exists.sum(1)
@@ -60,7 +61,7 @@ def _smooth_latents(rows: NDArray[Any], exists: NDArray[np.bool_], count: int) -
     scaled = (found - there.mean(0)) / np.where(spread > 0, spread, 1.0) * exists[..., None]
     scales = np.full(count, float(np.median(model.time_scales_)))
     scales[: len(model.time_scales_)] = model.time_scales_
-    return SmoothLatents(scaled, np.minimum(scales, LONGEST_SCALE * size))
+    return model, SmoothLatents(scaled, np.minimum(scales, LONGEST_SCALE * size))
 
 
 def _cut(rows: Array, lengths: NDArray[np.int64], size: int) -> tuple[Array, list[tuple[int, int, int]]]:

@@ -17,6 +17,7 @@ from rpmodels.mixtures.interior_bound import FreeInteriorBound, InteriorBound, O
 from rpmodels.mixtures.marginals import Empirical, GaussianMarginal, KernelDensity, Marginal, as_it_is
 from rpmodels.mixtures.mixture import AtomMixture, Mixture, TableMixture
 from rpmodels.mixtures.monte_carlo import MonteCarlo
+from rpmodels.mixtures.population import PopulationMixture, collected, in_a_step
 from rpmodels.mixtures.quadrature import GaussHermite, SharedGrid, quadrature
 from rpmodels.mixtures.second_order import SecondOrder
 
@@ -44,11 +45,14 @@ __all__ = [
     "OptimalInteriorBound",
     "PerSite",
     "Pooled",
+    "PopulationMixture",
     "RememberedAtoms",
     "SecondOrder",
     "SharedGrid",
     "TableMixture",
     "as_it_is",
+    "collected",
+    "in_a_step",
     "joined_atoms",
     "of_all_processes",
     "quadrature",

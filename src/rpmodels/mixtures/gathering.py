@@ -9,6 +9,7 @@ from torch import Tensor
 from rpmodels.communicator import Communicator
 from rpmodels.mixtures import reduce
 from rpmodels.mixtures.mixture import AtomMixture, Mixture, TableMixture
+from rpmodels.mixtures.population import PopulationMixture
 
 
 def of_all_processes(mixtures: Mapping[str, Mixture], communicator: Communicator) -> dict[str, Mixture]:
@@ -17,7 +18,9 @@ def of_all_processes(mixtures: Mapping[str, Mixture], communicator: Communicator
         return dict(mixtures)
     tables = {name: each for name, each in mixtures.items() if isinstance(each, TableMixture)}
     atoms = {name: each for name, each in mixtures.items() if isinstance(each, AtomMixture)}
-    found: dict[str, Mixture] = {name: _gathered(each, communicator) for name, each in atoms.items()}
+    # What a population is a mixture of is the same in every process.
+    found: dict[str, Mixture] = {name: each for name, each in mixtures.items() if isinstance(each, PopulationMixture)}
+    found |= {name: _gathered(each, communicator) for name, each in atoms.items()}
     return found | (_summed(tables, communicator) if tables else {})
 
 

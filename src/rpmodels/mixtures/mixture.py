@@ -11,13 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Generic
+from typing import Any, Generic, Protocol
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from rpmodels.carriers import Factor
+from rpmodels.carriers import Factor, SiteMarginal, NamedTensors
 from rpmodels.families import FiniteSupport, InPlacePairs
 from rpmodels.families.family import F_co
 from rpmodels.mixtures import reduce
@@ -29,9 +29,19 @@ AveragedPairs = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """(g, log-weights) → terms, and values with one more axis."""
 
 
+class Approximation(Protocol):
+    """What `mixtures.ExpectedLogMixture` is to a mixture."""
+
+    def __call__(self, eta_q: Tensor, mixture: Any, local: NamedTensors) -> Tensor:
+        """⟨log F_j/r⟩ of every site."""
+
+    def summarise(self, atoms: Any) -> Any:
+        """The form of F_j that it reads."""
+
+
 @dataclass(frozen=True)
 class Mixture(ABC, Generic[F_co]):
-    """Either of the two final kinds below."""
+    """F_j: one of the two final kinds below, or that of a population (mixtures/population.py)."""
 
     family: F_co
     reference: Float[Tensor, "#S D"]
@@ -50,6 +60,25 @@ class Mixture(ABC, Generic[F_co]):
     def log_shift(self, g: Float[Tensor, "N T D"]) -> Float[Tensor, "N T"]:
         """Φ(η₀+g) − Φ(η₀): what normalises a factor with potential g."""
         return self.family.log_normaliser(self.reference + g) - self._log_normaliser
+
+    def log_normaliser_of(self, factor: Factor) -> Float[Tensor, "N T"]:
+        """What normalises f_j at every site, relative to the reference."""
+        return self.log_shift(factor.g)
+
+    def expected_log(
+        self, factor: Factor, q: SiteMarginal, approximation: Approximation, local: NamedTensors
+    ) -> Float[Tensor, "N T"]:
+        """⟨log F_j/r⟩ under q, as the approximation computes it."""
+        return approximation(q.eta, self, local)
+
+    def surprise(self, factor: Factor, own_count: Float[Tensor, "N"]) -> Float[Tensor, "N T"]:
+        """−log p₀ of what every site has seen, whose own weight among the atoms is `own_count`."""
+        return self.log_total.detach().expand(factor.present.shape) - own_count.log()[:, None]
+
+    def summarised(self, approximation: Approximation) -> "Mixture":
+        """In the form that the approximation reads."""
+        summary: Mixture = approximation.summarise(self)
+        return summary
 
     @cached_property
     def _log_normaliser(self) -> Float[Tensor, "#S"]:
@@ -149,6 +178,11 @@ class AtomMixture(Mixture[F_co]):
             share = (own[..., 0] - torch.nan_to_num(both, neginf=0.0)).exp()[..., None]
             total, averages = both, (1.0 - share) * averages + share * values[..., 0, :]
         return self._normalised(total), averages
+
+    def log_weight(self, factor: Factor, t: Float[Tensor, "N T Q D"]) -> Float[Tensor, "N T Q"]:
+        """log f_j/F_j at given statistics t(z)."""
+        log_f = (factor.g[:, :, None] * t).sum(-1) - self.log_shift(factor.g)[:, :, None]
+        return log_f - self.log_ratio(t)
 
     def log_ratio(self, t: Float[Tensor, "n s Q D"]) -> Float[Tensor, "N T Q"]:
         """log F_j(z)/r(z) at given statistics t(z): Q of them for every site, or the same for all (n = s = 1)."""

@@ -1,7 +1,7 @@
 """What the user handed in, checked once: named factors, trials, times, presence, weights."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,21 +135,21 @@ class Observations:
         """Refuse times at which a mixture per time has never been."""
         series.check_known_times(self.times, self.exists, grid)
 
-    def check_learnable(self, across_sites: bool = True) -> None:
+    def check_learnable(self, across_sites: bool = True, populations: Collection[str] = ()) -> None:
         """Refuse data from which no RPM can learn anything, before any work is done.
 
-        `across_sites` says whether the prior lets sites of one trial teach each other.
+        `across_sites` says whether the prior lets sites of one trial teach each other; channels of populations do.
         """
         weighted = {name: have & (self.weights > 0)[:, None] for name, have in self.present.items()}
         counts = {name: int(have.sum()) for name, have in weighted.items()}
         if not any(counts.values()):
             raise errors.all_missing(list(counts))
-        if len(counts) * (self.n_sites if across_sites else 1) == 1:
+        if len(counts) * (self.n_sites if across_sites else 1) == 1 and not populations:
             raise errors.nothing_to_learn(next(iter(counts)), self.n_sites)
         for name, count in counts.items():
             if count < 2:
                 raise errors.too_few_atoms(name, count)
-        together = np.sum(list(weighted.values()), axis=0)
+        together = np.sum([have * (2 if name in populations else 1) for name, have in weighted.items()], axis=0)
         if across_sites:
             together = np.broadcast_to(together.sum(1, keepdims=True), together.shape)
         for name, have in weighted.items():

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from rpmodels import errors, linalg
-from rpmodels.carriers import Sites, TimeStamps
+from rpmodels.carriers import Sites, Doubles
 from rpmodels.families import Family, Gaussian
 from rpmodels.priors import length_scales
 from rpmodels.priors.conditioning import conditioned
@@ -63,7 +63,7 @@ class GaussianProcessPrior(HasInducing, HasLogDensity[Gaussian]):
                 raise errors.wrong_batch_shape(what, family.latents, shape)
         self.kernel = kernel
         self.mean_function = mean
-        self.clock = TimeStamps(torch.tensor([time_origin, time_scale], dtype=torch.float64))
+        self.clock = Doubles(torch.tensor([time_origin, time_scale], dtype=torch.float64))
         places = (inducing.detach().double() - time_origin) / time_scale
         if learn_inducing:
             self.tau = nn.Parameter(places)

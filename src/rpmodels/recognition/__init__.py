@@ -2,7 +2,7 @@
 
 from rpmodels.recognition.computing import Compiled, Computing, Mixed, Plain
 from rpmodels.recognition.dropout import Dropout
-from rpmodels.recognition.factor import RecognitionFactor, fit_scalings
+from rpmodels.recognition.factor import RecognitionFactor, fit_scalings, recogniser
 from rpmodels.recognition.heads import AbsoluteHead, Head, RelativeHead
 from rpmodels.recognition.networks import (
     MLP,
@@ -15,10 +15,15 @@ from rpmodels.recognition.networks import (
     has_no_hidden_layer,
     reinitialise,
 )
+from rpmodels.recognition.population import ChannelCurves, PopulationFactor
+
+Recogniser = RecognitionFactor | PopulationFactor
+"""Everything between an observed x_j and its potential."""
 
 __all__ = [
     "MLP",
     "AbsoluteHead",
+    "ChannelCurves",
     "Compiled",
     "Computing",
     "ConstantPrecision",
@@ -29,11 +34,14 @@ __all__ = [
     "LookupTable",
     "Mixed",
     "Plain",
+    "PopulationFactor",
+    "Recogniser",
     "RecognitionFactor",
     "RelativeHead",
     "WithLinear",
     "fit_scalings",
     "gains",
     "has_no_hidden_layer",
+    "recogniser",
     "reinitialise",
 ]

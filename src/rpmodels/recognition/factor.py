@@ -15,6 +15,7 @@ from rpmodels.recognition.computing import Computing, Plain
 from rpmodels.recognition.dropout import Dropout
 from rpmodels.recognition.heads import Head
 from rpmodels.recognition.networks import rows_of
+from rpmodels.recognition.population import ChannelCurves, PopulationFactor
 
 
 class RecognitionFactor(nn.Module):
@@ -56,6 +57,9 @@ class RecognitionFactor(nn.Module):
         g = self.head(self.family, raw)
         return Factor(torch.where(present[..., None], g, torch.zeros_like(g)), present, self.targets)
 
+    def curves(self) -> None:
+        """No channels of its own."""
+
     def _raw(self, rows: Shaped[Tensor, "n *event"], dtype: torch.dtype) -> Float[Tensor, "n R"]:
         scaled = self.scaling(rows, dtype)
         if scaled.is_floating_point():
@@ -81,8 +85,17 @@ class RecognitionFactor(nn.Module):
             raise errors.network_shape(name, spec.event_shape, expected, got)
 
 
+def recogniser(
+    network: nn.Module, head: Head, family: Family, targets: Targets, input_dropout: float, computing: Computing | None
+) -> "RecognitionFactor | PopulationFactor":
+    """The recognition factor that a network is for: curves of channels make a population."""
+    if isinstance(network, ChannelCurves):
+        return PopulationFactor(network, head, family, targets)
+    return RecognitionFactor(network, head, family, targets, input_dropout, computing)
+
+
 def fit_scalings(
-    recognisers: Mapping[str, RecognitionFactor],
+    recognisers: Mapping[str, "RecognitionFactor | PopulationFactor"],
     observations: Observations,
     choice: str | Mapping[str, str],
     like: Tensor,
@@ -95,6 +108,8 @@ def fit_scalings(
             raise errors.unknown_factor(name, list(recognisers))
     groups: dict[tuple[int, str], list[str]] = {}
     for name, recogniser in recognisers.items():
+        if isinstance(recogniser, PopulationFactor):  # whose grids are made of the values themselves
+            continue
         groups.setdefault((id(recogniser.network), asked.get(name, "auto")), []).append(name)
     for (_, chosen), names in groups.items():
         rows = [observations.present_rows(name) for name in names]

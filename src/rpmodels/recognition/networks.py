@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from rpmodels import errors
 from rpmodels.recognition.dropout import Dropout
+from rpmodels.recognition.population import ChannelCurves
 
 GAIN = 10.0
 """Of what is a natural parameter itself; of a linear map over the root of its width (docs/results/optimum.md)."""
@@ -147,7 +148,7 @@ def gains(network: nn.Module) -> dict[nn.Parameter, float]:
     found: dict[nn.Parameter, float] = {}
 
     def walk(module: nn.Module, gain: float) -> None:
-        if isinstance(module, MLP | LookupTable | ConstantPrecision):  # others may mean something else by the word
+        if isinstance(module, MLP | LookupTable | ConstantPrecision | ChannelCurves):  # others may mean something else by the word
             gain = module.gain
         found.update(dict.fromkeys(module.parameters(recurse=False), gain))
         for child in module.children():
