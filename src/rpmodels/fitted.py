@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rpmodels import errors
-from rpmodels.carriers import Batch, Factor, Factors, LocalParameters, LocalTable, Sites, Doubles
+from rpmodels.carriers import Batch, Doubles, Factor, Factors, LocalParameters, LocalTable, Sites
+from rpmodels.families import FullGaussian
 from rpmodels.free_energy import FreeEnergy, Score, fit_ceiling, free_energy
 from rpmodels.inference import EStep
-from rpmodels.families import FullGaussian
 from rpmodels.mixtures import AtomMixture, ExpectedLogMixture, Mixture, PopulationMixture
 from rpmodels.model import RPM
 from rpmodels.observations import FactorSpec, Observations
@@ -276,7 +276,9 @@ class _StoredAtoms(nn.Module):
         super().__init__()
         self.family = mixture.family
         nothing = mixture.reference[:, None][:, :0]
-        g, log_count = (mixture.g, mixture.log_count) if isinstance(mixture, AtomMixture) else (nothing, nothing[..., 0])
+        g, log_count = (
+            (mixture.g, mixture.log_count) if isinstance(mixture, AtomMixture) else (nothing, nothing[..., 0])
+        )
         # Contiguous: from a file they come so, and sums in another order would round otherwise.
         self.register_buffer("reference", mixture.reference.detach().contiguous())
         self.register_buffer("g", g.detach().contiguous())

@@ -79,8 +79,7 @@ class RPM(nn.Module):
         self.check_e_step(self.e_step)
         # A list, because a user's factor names need not be valid names of submodules.
         self.recognition = nn.ModuleList(
-            recogniser(network, chosen, *views[name], input_dropout, computing)
-            for name, network in factors.items()
+            recogniser(network, chosen, *views[name], input_dropout, computing) for name, network in factors.items()
         )
         self._scaling = scaling
         self.specs: dict[str, FactorSpec] = {}
@@ -116,6 +115,7 @@ class RPM(nn.Module):
         if as_before:
             self.check_specs(observations)
         channels = [name for name, each in self.recognisers() if each.curves() is not None]
+        observations.check_whole(channels)
         observations.check_learnable(self.prior.couples_sites, channels)
         if self.prior.couples_sites:
             observations.check_series(per_site=not self.atoms.shared)
@@ -135,6 +135,8 @@ class RPM(nn.Module):
         """Refuse observations that do not look like those the model was prepared for."""
         if self.specs != dict(observations.specs):
             raise errors.other_specs(observations.specs, self.specs)
+        if observations.gaps:
+            observations.check_whole([name for name, each in self.recognisers() if each.curves() is not None])
 
     # ---- recognition ------------------------------------------------------------------------
 
@@ -150,10 +152,7 @@ class RPM(nn.Module):
 
     def recognise(self, batch: Batch) -> dict[str, Factor]:
         """f_j of every factor at every site."""
-        return {
-            name: each(batch.inputs[name], batch.present[name], self._like)
-            for name, each in self.recognisers()
-        }
+        return {name: each(batch.inputs[name], batch.present[name], self._like) for name, each in self.recognisers()}
 
     def recognised(
         self, observations: Observations, draw: Callable[[Batch], Batch] = mixtures.as_it_is

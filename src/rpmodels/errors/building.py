@@ -148,16 +148,16 @@ def wrong_batch_shape(what: str, latents: int, got: tuple[int, ...]) -> BuildErr
 def no_channels(name: str, shape: tuple[int, ...]) -> InputError:
     """A population has a vector of channels."""
     return InputError(
-        f"channels of factor '{name}': expected a vector of numbers for every site, whose channels can be recognised one "
-        f"by one, got observations of shape {shape}. Choose channels='together' for it."
+        f"channels of factor '{name}': expected a vector of numbers for every site, whose channels can be recognised "
+        f"one by one, got observations of shape {shape}. Choose channels='together' for it."
     )
 
 
 def population_needs_full(family: str) -> BuildError:
     """Channels along projections couple the latents."""
     return BuildError(
-        "A population of channels speaks of projections of the latents, which couples them: expected a full Gaussian, got "
-        f"{family}. Choose recognition.covariance='full' (or 'auto'), or channels='together'."
+        "A population of channels speaks of projections of the latents, which couples them: expected a full Gaussian, "
+        f"got {family}. Choose recognition.covariance='full' (or 'auto'), or channels='together'."
     )
 
 

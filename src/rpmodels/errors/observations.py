@@ -88,15 +88,30 @@ def partly_missing(name: str, n: int, t: int, missing: int, width: int, count: i
     return InputError(
         f"Factor '{name}': {count} row(s) are partly NaN, first observation {n}, site {t} ({missing} of {width} "
         "values). A whole missing row is free (the factor is dropped exactly), part of one is not: the network needs "
-        "an input. Fill the gaps, make the row all NaN, or split the columns into several factors."
+        "an input. Fill the gaps, make the row all NaN, split the columns into several factors, or, for "
+        "channels that are independent given the latents, choose channels='separate': each of them may be missing."
     )
 
 
 def no_atoms(name: str) -> InputError:
     """A population is a mixture over the values of its channels."""
     return InputError(
-        f"Factor '{name}' is a population, whose mixtures are over the values of its channels: it has no atoms. Its curves "
-        f"are model.recogniser('{name}').curves(); channels='together' makes it a factor with atoms."
+        f"Factor '{name}' is a population, whose mixtures are over the values of its channels: it has no atoms. Its "
+        f"curves are model.recogniser('{name}').curves(); channels='together' makes it a factor with atoms."
+    )
+
+
+def which_population(names: Sequence[str]) -> InputError:
+    """More than one."""
+    return InputError(f"factor: expected the name of one of the populations {', '.join(names)}, got None.")
+
+
+def no_population(name: str, known: Sequence[str]) -> InputError:
+    """Rates and tuning are those of channels that are recognised one by one."""
+    some = f"Populations of this model: {', '.join(known)}." if known else "This model has none."
+    return InputError(
+        f"Factor '{name}' is recognised by one network: expected a population, whose channels are recognised one by "
+        f"one. {some} Choose channels='separate' when the model is fitted."
     )
 
 

@@ -8,10 +8,10 @@ from rpmodels.estimators.description import Circle, Coordinates, Description, La
 from rpmodels.estimators.engine import Engine
 from rpmodels.estimators.factor_analysis import RPFA
 from rpmodels.estimators.gaussian_process import RPGPFA
-from rpmodels.estimators.populations import Population
 from rpmodels.estimators.groups import Inference, Recognition, Search, Training
 from rpmodels.estimators.hidden_markov import RPHMM
 from rpmodels.estimators.linear_dynamics import RPLDS
+from rpmodels.estimators.populations import Population
 from rpmodels.estimators.posteriors import LatentMarginals, LatentPosterior
 from rpmodels.estimators.registry import default_for, estimator_named, registered
 from rpmodels.estimators.topics import RPLDA
@@ -35,11 +35,11 @@ __all__ = [
     "LatentMarginals",
     "LatentPosterior",
     "Latents",
+    "Population",
     "Proportions",
     "RPCategorical",
     "RPCircular",
     "RPMEstimator",
-    "Population",
     "Recognition",
     "Search",
     "States",

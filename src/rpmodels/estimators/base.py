@@ -32,6 +32,8 @@ class RPMEstimator(Results, Planning, ABC):
 
     description: ClassVar[Description]
     """What everybody above asks of an estimator, beside `latents`."""
+    gaps: ClassVar[bool] = False
+    """Whether rows may be partly missing, which populations can use."""
 
     def fit(
         self: Estimator,
@@ -56,7 +58,9 @@ class RPMEstimator(Results, Planning, ABC):
         """
         self._chosen()
         table = tables.checked(self, adapters.to_trials(X, series=False)[0], reset=True)
-        observations = read(table, factors=tables.columns(self), presence=presence, weights=sample_weight)
+        observations = read(
+            table, factors=tables.columns(self), presence=presence, weights=sample_weight, gaps=self.gaps
+        )
         return self._fit(observations, checkpoint, checkpoint_every)
 
     def _fit(

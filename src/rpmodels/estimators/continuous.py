@@ -15,6 +15,7 @@ from rpmodels.estimators import parts, posteriors, regularisation, tables
 from rpmodels.estimators.arguments import AUTO, GroupOf, argument
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.building import model_of_numbers
+from rpmodels.estimators.channels import WithChannels
 from rpmodels.estimators.common import WithFactors
 from rpmodels.estimators.description import Latents
 from rpmodels.estimators.going_on import given_latents
@@ -30,12 +31,11 @@ from rpmodels.observations import Observations
 from rpmodels.priors import Prior
 from rpmodels.seeding import spawn
 
-
 POPULATION_STEP = (400, 16)
-"""Sites, and trials at least, that a step has where there are populations: more steps are worth more than their size."""
+"""Sites, and trials at least, that a step has where there are populations: steps are worth more than their size."""
 
 
-class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, ABC):
+class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, WithChannels, ABC):
     """RP-FA and RP-GPFA: the same parts, the same verbs, another prior."""
 
     usual: ClassVar[Mapping[str, Any]] = {
@@ -54,6 +54,7 @@ class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, ABC):
     )
     inference: Inference | None = argument(GroupOf(Inference), "how q is found and ⟨log F⟩ computed", default=None)
     n_init = 3
+    gaps = True
 
     # ---- building ---------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ class RPFA(ContinuousEstimator):
     def _read(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
         X, _ = adapters.to_trials(X, series=False)
         factors = None if isinstance(X, Mapping) else tables.columns(self)
-        return read(tables.checked(self, X, reset=False), factors=factors, **options), Rows()
+        return read(tables.checked(self, X, reset=False), factors=factors, gaps=self.gaps, **options), Rows()
 
     def _taught(self) -> Sequence[Start]:
         return [SharedStart(self.max_iter)]

@@ -101,7 +101,7 @@ class RPGPFA(ContinuousEstimator):
         return self._fit(observations, checkpoint, checkpoint_every)
 
     def _read(self, X: Any, *, overlap: bool = True, **options: Any) -> tuple[Observations, layout.Layout]:
-        return read_series(X, self.factors, self.window, overlap, options)
+        return read_series(X, self.factors, self.window, overlap, options, gaps=self.gaps)
 
     def _new(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
         observations, form = super()._new(X, **options)

@@ -93,7 +93,7 @@ class RPLDS(ContinuousEstimator):
         return observations, form
 
     def _read(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
-        return read_series(X, self.factors, None, False, options)
+        return read_series(X, self.factors, None, False, options, gaps=self.gaps)
 
     def _pieces(self, observations: Observations) -> Observations:
         return windowed(observations, self.window)

@@ -13,7 +13,15 @@ from rpmodels import errors
 from rpmodels.checks import Instance, Word
 from rpmodels.observations import FactorSpec, Observations, suggested_scaling
 from rpmodels.observations.observations import SAMPLE
-from rpmodels.recognition import MLP, ChannelCurves, ConstantPrecision, ConvolutionalNetwork, Linear, LookupTable, WithLinear
+from rpmodels.recognition import (
+    MLP,
+    ChannelCurves,
+    ConstantPrecision,
+    ConvolutionalNetwork,
+    Linear,
+    LookupTable,
+    WithLinear,
+)
 
 NETWORKS = ("auto", "linear", "mlp", "cnn", "lookup")
 NETWORK = Word(*NETWORKS) | Instance(nn.Module, called="an nn.Module")

@@ -49,8 +49,8 @@ def populations(
     """The factors whose channels are recognised one by one.
 
     By "auto" those of counts, for which no network was asked: units are independent given what drives them, and a
-    network for all of them only knows what makes times depend on each other. Where `alone` is said, auto is for a single factor: of
-    several tables what they share with each other is sought, not what their own columns share.
+    network for all of them only knows what makes times depend on each other. `alone`: only where there is no other
+    factor, as of several tables what they share with each other is sought, not what their own columns share.
     """
     chosen = {name: _choice(name, channels, factors, observations.specs) for name in observations.specs}
     for name, choice in chosen.items():

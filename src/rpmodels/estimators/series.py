@@ -26,14 +26,19 @@ OTHER_STEP = 0.01
 
 
 def read_series(
-    X: Any, factors: Mapping[str, Any] | None, window: int | None, overlap: bool, options: dict[str, Any]
+    X: Any,
+    factors: Mapping[str, Any] | None,
+    window: int | None,
+    overlap: bool,
+    options: dict[str, Any],
+    gaps: bool = False,
 ) -> tuple[Observations, layout.Layout]:
     """Trials, and the form that results shall have; a recording in pieces of `window` sites, or whole (None)."""
     X, options["times"] = adapters.to_trials(X, options.get("times"))
     factors = None if isinstance(X, Mapping) else populations.columns(factors)
     if layout.is_recording(X):
-        return _read_recording(X, factors, window, overlap, options)
-    observations = read(X, factors=factors, series=True, **options)
+        return _read_recording(X, factors, window, overlap, options, gaps)
+    observations = read(X, factors=factors, series=True, gaps=gaps, **options)
     if observations.exists.all() and not layout.is_list(X):
         return observations, layout.ArrayOfTrials(observations.times)
     lengths = observations.exists.sum(1).tolist()
@@ -42,7 +47,12 @@ def read_series(
 
 
 def _read_recording(
-    X: Any, factors: Mapping[str, Any] | None, window: int | None, overlap: bool, options: dict[str, Any]
+    X: Any,
+    factors: Mapping[str, Any] | None,
+    window: int | None,
+    overlap: bool,
+    options: dict[str, Any],
+    gaps: bool,
 ) -> tuple[Observations, layout.Layout]:
     """Windows as trials, their times counted from their own beginning."""
     cut = dict(options)
@@ -67,7 +77,7 @@ def _read_recording(
         cut["inputs"] = [whole[start : start + size] for start, size in places]
     if cut.get("presence") is not None:
         cut["presence"] = {n: layout.padded(np.asarray(have), places) for n, have in cut["presence"].items()}
-    observations = read(layout.cut(X, places, total), factors=factors, series=True, **cut)
+    observations = read(layout.cut(X, places, total), factors=factors, series=True, gaps=gaps, **cut)
     return observations, layout.Recording([s for s, _ in places], [n for _, n in places], times)
 
 

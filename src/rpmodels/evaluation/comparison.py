@@ -185,7 +185,7 @@ def scaled_bins(observations: Observations, training: Index) -> Bins:
         scaling = fit_scaling(name, observations.subset(training).present_rows(name), "auto", is_label=False)
         values = scaling(torch.as_tensor(observations.values[name].reshape(-1, *spec.event_shape)), torch.float64)
         wide = values.numpy().reshape(*observations.exists.shape, -1)
-        parts.append(np.where(observations.present[name][..., None], wide, 0.0))
+        parts.append(np.where(observations.present[name][..., None], np.nan_to_num(wide), 0.0))
     if not parts:
         raise errors.bad_value("X", "at least one factor of numbers", "labels only")
     joined = np.concatenate(parts, -1)

@@ -41,8 +41,8 @@ class PopulationStart(Start):
     """Every channel begins at what linear GPFA (factor analysis, where there is no time) says of it.
 
     What is linear in the scores of all channels is found at once and is the same for every seed. Other factors, which
-    have networks, are taught the latents of that model, as by `SmoothStart`. With latents of the user's own, regressions
-    of the scores on these are in the place of both.
+    have networks, are taught the latents of that model, as by `SmoothStart`. With latents of the user's own,
+    regressions of the scores on these are in the place of both.
     """
 
     taught = True

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from rpmodels.carriers import Factor, SiteMarginal, NamedTensors
+from rpmodels.carriers import Factor, NamedTensors, SiteMarginal
 from rpmodels.families import FiniteSupport, InPlacePairs
 from rpmodels.families.family import F_co
 from rpmodels.mixtures import reduce

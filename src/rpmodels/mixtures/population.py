@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from rpmodels.carriers import Channels, Curves, Factor, SiteMarginal, NamedTensors
+from rpmodels.carriers import Channels, Curves, Factor, NamedTensors, SiteMarginal
 from rpmodels.families import Family, FullGaussian
 from rpmodels.mixtures.atoms import AtomPolicy
 from rpmodels.mixtures.mixture import Approximation, Mixture
@@ -60,7 +60,11 @@ class PopulationMixture(Mixture[FullGaussian]):
         return self.curves.along(mean), 1.0 / self.curves.spread_along(spread)
 
     def _normaliser(
-        self, a: Float[Tensor, "*n C"], b: Float[Tensor, "*n C"], mean: Float[Tensor, "*n C"], tau: Float[Tensor, "*n C"]
+        self,
+        a: Float[Tensor, "*n C"],
+        b: Float[Tensor, "*n C"],
+        mean: Float[Tensor, "*n C"],
+        tau: Float[Tensor, "*n C"],
     ) -> Float[Tensor, "*n C"]:
         """φ = log ∫ N(u; mean, 1/τ) exp(a u − ½ b u²) du."""
         precision = tau + b
@@ -89,7 +93,7 @@ class PopulationMixture(Mixture[FullGaussian]):
         inputs = (self.curves.a, self.curves.b, self._log_values)
         if size >= len(u):
             return _log_ratios(u, *inputs)
-        parts = [checkpoint(_log_ratios, each, *inputs, use_reentrant=False) for each in u.split(size)]
+        parts = [checkpoint(_log_ratios, each, *inputs, use_reentrant=False) for each in torch.split(u, size)]
         return torch.cat(parts)
 
     def expected_log(

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,8 @@ class Observations:
     is_series: bool
     u: NDArray[np.float64] | None = None
     """(N, T, U): inputs that drive the latents."""
+    gaps: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Factors some of whose rows are partly NaN, which populations take: where the first of them is."""
 
     def __len__(self) -> int:
         return int(self.exists.shape[0])
@@ -103,6 +105,7 @@ class Observations:
             self.weights[index],
             self.is_series,
             None if self.u is None else self.u[index],
+            self.gaps,
         )
 
     def some(self, limit: int) -> "Observations":
@@ -119,6 +122,15 @@ class Observations:
         """The observations that can teach something: positive weight, and something present."""
         something = np.any([have.any(1) for have in self.present.values()], axis=0)
         return np.flatnonzero(something & (self.weights > 0))
+
+    def check_whole(self, populations: Collection[str]) -> None:
+        """Refuse rows that are partly missing, but in populations, each of whose channels can be."""
+        for name, (n, t) in self.gaps.items():
+            if name not in populations:
+                missing = np.isnan(np.asarray(self.values[name]))
+                partly = missing.any(-1) & self.present[name]
+                width, count = missing.shape[-1], int(partly.sum())
+                raise errors.partly_missing(name, n, t, int(missing[n, t].sum()), width, count)
 
     def has_common_times(self) -> bool:
         """Whether all trials have the times of the longest, or the first of them."""

@@ -25,6 +25,7 @@ def read(
     weights: Any = None,
     inputs: Any = None,
     known: Mapping[str, FactorSpec] | None = None,
+    gaps: bool = False,
 ) -> Observations:
     """Check and gather a user's data.
 
@@ -38,6 +39,7 @@ def read(
         weights: (N,) sample weights.
         inputs: with `series`: u, known at every site, (N, T, U) or a list of (T_n, U)
         known: the specs of a fitted model: new data must match, and may lack factors.
+        gaps: whether vectors may be partly NaN, which populations can use; others refuse it when they know
 
     """
     named = _by_name(data, factors)
@@ -59,10 +61,11 @@ def read(
     specs: dict[str, FactorSpec] = {}
     values: dict[str, NDArray[Any]] = {}
     present: dict[str, NDArray[np.bool_]] = {}
+    found: dict[str, tuple[int, int]] | None = {} if gaps else None
     for name, each in trials.items():
         there = _presence(name, asked.get(name), exists) & each.recorded[:, None]
         before = None if known is None else known[name]
-        specs[name], values[name], present[name] = _factor(name, each.stretched(exists.shape[1]), there, before)
+        specs[name], values[name], present[name] = _factor(name, each.stretched(exists.shape[1]), there, before, found)
     for name, spec in (known or {}).items():
         if name not in named:
             specs[name] = spec
@@ -79,6 +82,7 @@ def read(
         weights=_weights(weights, len(exists)),
         is_series=series,
         u=padded_inputs(inputs, lengths),
+        gaps=found or {},
     )
 
 
@@ -189,9 +193,13 @@ def _presence(name: str, asked: Any, exists: NDArray[np.bool_]) -> NDArray[np.bo
 
 
 def _factor(
-    name: str, array: Any, asked: NDArray[np.bool_], before: FactorSpec | None
+    name: str,
+    array: Any,
+    asked: NDArray[np.bool_],
+    before: FactorSpec | None,
+    gaps: dict[str, tuple[int, int]] | None,
 ) -> tuple[FactorSpec, Any, NDArray[np.bool_]]:
-    """One factor's spec, its values with zeros where absent, and where it is present."""
+    """One factor's spec, its values with zeros where absent, and where it is present; `gaps` hears of partial rows."""
     scalar = array.ndim == 2
     if array.dtype.kind in "US" or (scalar and array.dtype.kind in "iub" and (before is None or before.is_label)):
         return _labels(name, array, asked, before)
@@ -202,7 +210,8 @@ def _factor(
         raise errors.event_shape(name, before.event_shape, spec.event_shape, before.is_label)
     if isinstance(array, Stored):
         return spec, *_on_disk(name, array, asked)
-    present = asked & _finite_rows(name, array, asked) if array.dtype.kind == "f" else asked
+    known = gaps if len(spec.event_shape) == 1 else None
+    present = asked & _finite_rows(name, array, asked, known) if array.dtype.kind == "f" else asked
     if not present.all():
         array = np.where(present.reshape(*present.shape, *[1] * len(spec.event_shape)), array, 0).astype(array.dtype)
     return spec, array, present
@@ -216,8 +225,10 @@ def _on_disk(name: str, array: Stored, asked: NDArray[np.bool_]) -> tuple[Any, N
     return array if finite.all() else array.with_gaps(), asked & finite
 
 
-def _finite_rows(name: str, array: NDArray[Any], asked: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """False where a whole row is NaN; complains of rows that are partly so, and of infinities."""
+def _finite_rows(
+    name: str, array: NDArray[Any], asked: NDArray[np.bool_], gaps: dict[str, tuple[int, int]] | None = None
+) -> NDArray[np.bool_]:
+    """False where a whole row is NaN; complains of infinities, and of rows that are partly NaN, or tells `gaps`."""
     flat = array.reshape(*array.shape[:2], -1)
     if np.isfinite(flat.sum(dtype=np.float64)):
         return np.ones(asked.shape, bool)
@@ -229,6 +240,9 @@ def _finite_rows(name: str, array: NDArray[Any], asked: NDArray[np.bool_]) -> ND
     partly = (missing.any(-1) & ~whole & asked).nonzero()
     if partly[0].size:
         n, t = int(partly[0][0]), int(partly[1][0])
+        if gaps is not None:
+            gaps[name] = (n, t)
+            return np.asarray(~whole)
         raise errors.partly_missing(name, n, t, int(missing[n, t].sum()), flat.shape[-1], partly[0].size)
     return np.asarray(~whole)
 

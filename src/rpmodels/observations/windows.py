@@ -26,6 +26,7 @@ def windowed(observations: Observations, length: int) -> Observations:
         np.repeat(observations.weights, len(exists) // len(observations))[kept],
         observations.is_series,
         None if observations.u is None else _pieces(observations.u, length)[kept],
+        observations.gaps,
     )
 
 

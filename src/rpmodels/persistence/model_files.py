@@ -18,7 +18,7 @@ from rpmodels.model import RPM
 from rpmodels.observations import FactorSpec
 from rpmodels.persistence import plain, recipes
 from rpmodels.persistence.sealed import open_sealed, write_sealed
-from rpmodels.recognition import LookupTable
+from rpmodels.recognition import LookupTable, RecognitionFactor
 
 FORMAT = 3
 """Raised when older readers could no longer understand a file."""
@@ -120,8 +120,9 @@ def _recipe(fitted: FittedRPM) -> dict[str, Any]:
         })  # fmt: skip
     parts = {name: recipes.describe(getattr(model, name)) for name in PARTS}
     _, first = next(model.recognisers())
+    dropouts = [each.input_dropout.p for _, each in model.recognisers() if isinstance(each, RecognitionFactor)]
     return {
-        **parts, "head": recipes.describe(first.head), "input_dropout": first.input_dropout.p,
+        **parts, "head": recipes.describe(first.head), "input_dropout": dropouts[0] if dropouts else 0.0,
         "networks": [recipes.describe(each) for each in networks], "factors": factors,
         "dtype": str(model.dtype).removeprefix("torch."), "n_observations": fitted.n_observations,
     }  # fmt: skip

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from rpmodels import errors, linalg
-from rpmodels.carriers import Sites, Doubles
+from rpmodels.carriers import Doubles, Sites
 from rpmodels.families import Family, Gaussian
 from rpmodels.priors import length_scales
 from rpmodels.priors.conditioning import conditioned

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from rpmodels import errors
 from rpmodels.carriers import AllLatents, Factor, Targets
-from rpmodels.families import Family
+from rpmodels.families import Family, FullGaussian
 from rpmodels.observations import FactorSpec, Observations, Scaling, Unscaled, fit_scaling
 from rpmodels.recognition.computing import Computing, Plain
 from rpmodels.recognition.dropout import Dropout
@@ -90,6 +90,8 @@ def recogniser(
 ) -> "RecognitionFactor | PopulationFactor":
     """The recognition factor that a network is for: curves of channels make a population."""
     if isinstance(network, ChannelCurves):
+        if not isinstance(family, FullGaussian):
+            raise errors.population_needs_full(type(family).__name__)
         return PopulationFactor(network, head, family, targets)
     return RecognitionFactor(network, head, family, targets, input_dropout, computing)
 

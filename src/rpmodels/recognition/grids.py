@@ -31,6 +31,8 @@ class Grid:
     """Values of one channel in ascending order, their scores, how often they are seen, and a basis of its curves."""
 
     values: Array  # (A,)
+    means: Array
+    """What each stands for: a pooled one for the mean of what was pooled."""
     scores: Array
     counts: Array
     basis: Array  # (A, P)
@@ -39,8 +41,9 @@ class Grid:
 def grid_of(x: Array, weights: Array) -> Grid:
     """From what a channel showed, without gaps, and the weight of every number."""
     whole = bool(len(x)) and bool((x >= 0).all()) and bool((x == np.round(x)).all())
-    most = x.max() if len(x) else 0.0
-    return _of_counts(x, weights) if not len(x) or (whole and _pooled_from(x) < MOST_COUNTS) else _of_numbers(x, weights)
+    if not len(x) or (whole and _pooled_from(x) < MOST_COUNTS):
+        return _of_counts(x, weights)
+    return _of_numbers(x, weights)
 
 
 def _pooled_from(x: Array) -> int:
@@ -53,13 +56,13 @@ def _of_counts(x: Array, weights: Array) -> Grid:
     highest = _pooled_from(x) if len(x) else 1
     values = np.arange(highest + 1.0)
     codes = np.minimum(x, highest).astype(np.int64)
-    counts = np.bincount(codes, weights, highest + 1)
+    counts = np.bincount(codes, weights, highest + 1).astype(np.float64)
     # What is pooled counts as its mean.
     pooled = codes == highest
     means = values.copy()
     if pooled.any():
         means[-1] = np.average(x[pooled], weights=weights[pooled] + np.finfo(float).tiny)
-    return Grid(values, _standardised(np.sqrt(means), counts), counts + PSEUDO, np.eye(len(values)))
+    return Grid(values, means, _standardised(np.sqrt(means), counts), counts + PSEUDO, np.eye(len(values)))
 
 
 def _of_numbers(x: Array, weights: Array) -> Grid:
@@ -75,14 +78,15 @@ def _of_numbers(x: Array, weights: Array) -> Grid:
     scores = _standardised(ndtri(np.clip(middle, 1e-6, 1 - 1e-6)), counts)
     knots = np.linspace(scores[0], scores[-1], min(BENDS, len(values)))
     basis = np.stack([np.interp(scores, knots, each) for each in np.eye(len(knots))], 1)
-    return Grid(values, scores, counts + PSEUDO, basis)
+    return Grid(values, values, scores, counts + PSEUDO, basis)
 
 
 def binned(x: Array, weights: Array, values: Array) -> Array:
     """How often values are seen, a number between two of them counting for both."""
     place, share = between(x, values)
     size = len(values)
-    return np.bincount(place, weights * (1.0 - share), size) + np.bincount(place + 1, weights * share, size)
+    below = np.bincount(place, weights * (1.0 - share), size).astype(np.float64)
+    return below + np.bincount(place + 1, weights * share, size)
 
 
 def between(x: Array, values: Array) -> tuple[NDArray[np.int64], Array]:

@@ -148,7 +148,9 @@ def gains(network: nn.Module) -> dict[nn.Parameter, float]:
     found: dict[nn.Parameter, float] = {}
 
     def walk(module: nn.Module, gain: float) -> None:
-        if isinstance(module, MLP | LookupTable | ConstantPrecision | ChannelCurves):  # others may mean something else by the word
+        if isinstance(
+            module, MLP | LookupTable | ConstantPrecision | ChannelCurves
+        ):  # others may mean something else by the word
             gain = module.gain
         found.update(dict.fromkeys(module.parameters(recurse=False), gain))
         for child in module.children():

@@ -5,7 +5,6 @@ only what makes sites depend on each other; channels that are independent given 
 """
 
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 import torch
@@ -39,6 +38,7 @@ class ChannelCurves(nn.Module):
 
     gain = 1.5
     """How many times the learning rate its numbers move in a step."""
+    means: Tensor
     scores: Tensor
     log_p0: Tensor
     basis: Tensor
@@ -47,6 +47,7 @@ class ChannelCurves(nn.Module):
         super().__init__()
         self.n_channels, self.n_latents, self.n_values, self.n_bends = n_channels, n_latents, n_values, n_bends
         self.grid = Doubles(torch.zeros(n_channels, n_values))
+        self.register_buffer("means", torch.zeros(n_channels, n_values))
         self.register_buffer("scores", torch.zeros(n_channels, n_values))
         self.register_buffer("log_p0", torch.zeros(n_channels, n_values))
         self.register_buffer("basis", torch.zeros(n_channels, n_values, n_bends))
@@ -77,6 +78,7 @@ class ChannelCurves(nn.Module):
             step = max(1.0, float(grid.values[-1] - grid.values[0]))
             beyond = grid.values[-1] + step * np.arange(1, self.n_values - size + 1)
             self.grid.values[c] = torch.as_tensor(np.concatenate([grid.values, beyond]))
+            self.means[c, :size] = torch.as_tensor(grid.means)
             self.scores[c, :size] = torch.as_tensor(grid.scores)
             self.log_p0[c] = -torch.inf
             self.log_p0[c, :size] = torch.as_tensor(np.log(grid.counts / grid.counts.sum()))
@@ -91,9 +93,7 @@ class ChannelCurves(nn.Module):
         nn.init.zeros_(self.bend_of_precision)
 
     @torch.no_grad()
-    def begin(
-        self, loadings: NDArray[np.floating], offset: NDArray[np.floating], noise: NDArray[np.floating]
-    ) -> None:
+    def begin(self, loadings: NDArray[np.floating], offset: NDArray[np.floating], noise: NDArray[np.floating]) -> None:
         """At a linear model of the scores, score = loadings z + offset + noise: what it says of z given one channel."""
         like = self.slope
         of = torch.as_tensor(np.asarray(loadings)).to(like)
@@ -113,9 +113,7 @@ class ChannelCurves(nn.Module):
         b = (self.level[:, None] + (self.basis @ self.bend_of_precision[..., None])[..., 0]).exp()
         return Curves(nn.functional.normalize(self.direction, dim=1), a, b, self.log_p0)
 
-    def forward(
-        self, x: Shaped[Tensor, "N T C"]
-    ) -> tuple[Curves, Float[Tensor, "3 N T C"], Bool[Tensor, "N T C"]]:
+    def forward(self, x: Shaped[Tensor, "N T C"]) -> tuple[Curves, Float[Tensor, "3 N T C"], Bool[Tensor, "N T C"]]:
         """a, b and log p₀ of these numbers, between the places of the grid on straight lines; and which are known."""
         curves = self.curves()
         known = ~torch.isnan(x) if x.is_floating_point() else torch.ones_like(x, dtype=torch.bool)
@@ -151,10 +149,10 @@ class ChannelCurves(nn.Module):
 class PopulationFactor(nn.Module):
     """Everything between the channels x and their potentials, in the place of a `RecognitionFactor`."""
 
-    def __init__(self, network: ChannelCurves, head: Head, family: FullGaussian, targets: Targets | None = None) -> None:
+    def __init__(
+        self, network: ChannelCurves, head: Head, family: FullGaussian, targets: Targets | None = None
+    ) -> None:
         super().__init__()
-        if not isinstance(family, FullGaussian):
-            raise errors.population_needs_full(type(family).__name__)
         if not head.relative:
             raise errors.absolute_factors("a population")
         self.network, self.head, self.family = network, head, family
@@ -167,7 +165,7 @@ class PopulationFactor(nn.Module):
 
     def forward(self, inputs: Shaped[Tensor, "N T C"], present: Bool[Tensor, "N T"], like: Tensor) -> Factor:
         """The sum of what the channels say, and each by itself."""
-        curves, (a, b, log_p0), known = cast(ChannelCurves, self.network)(inputs)
+        curves, (a, b, log_p0), known = self.network(inputs)
         there = known & present[..., None]
         if not bool(there.all()):
             a, b = (torch.where(there, each, 0.0) for each in (a, b))
@@ -178,7 +176,7 @@ class PopulationFactor(nn.Module):
 
     def curves(self) -> Curves:
         """Of all channels, whatever they show."""
-        return cast(ChannelCurves, self.network).curves()
+        return self.network.curves()
 
     def check(self, name: str, spec: FactorSpec, like: Tensor) -> None:
         """Refuse what is no vector of as many numbers."""
