@@ -15,7 +15,7 @@ LONGEST = 50
 """Bins of a piece: EM takes the cube of them."""
 PIECES = 200
 """Pieces that EM sees."""
-STEPS = 30
+STEPS = 100
 """Of EM."""
 SEED = 0
 """The same data give the same latents, whatever the seed of a fit."""

@@ -36,7 +36,7 @@ class ChannelCurves(nn.Module):
 
     """
 
-    gain = 1.5
+    gain = 0.5
     """How many times the learning rate its numbers move in a step."""
     means: Tensor
     scores: Tensor
