@@ -37,12 +37,12 @@ class PopulationMixture(Mixture[FullGaussian]):
         return torch.zeros_like(self.reference[:, 0])
 
     def at_sites(self, sites: int, reference: Float[Tensor, "#T D"]) -> "PopulationMixture":
-        """The same for every site."""
-        return replace(self, reference=reference)
+        """The same for every site, relative to what is known there; one reference for all is that of training."""
+        return self if self.shared else replace(self, reference=reference)
 
     def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "PopulationMixture":
         """What is seen is among the values already."""
-        return replace(self, reference=reference)
+        return self.at_sites(own.g.shape[1], reference)
 
     def summarised(self, approximation: Approximation) -> "PopulationMixture":
         """As it is."""
