@@ -144,6 +144,14 @@ def _cases():
     yield case(rp.RPFA, n_latents=2, head="absolute", e_step="natural_gradient")
     yield case(rp.RPFA, n_latents=2, targets={"b": (1,)})
     yield case(rp.RPGPFA, n_latents=2, atoms="pooled", mean=gpytorch.means.LinearMean(1))
+    # Populations, all factors or one of them.
+    yield case(rp.RPFA, n_latents=2, channels="separate", e_step="natural_gradient")
+    yield case(rp.RPFA, n_latents=2, channels="separate", targets={"b": (1,)})
+    yield case(rp.RPFA, n_latents=1, channels={"b": "separate"}, expected_log_mixture="quadrature")
+    yield case(rp.RPLDS, n_latents=2, channels="separate")
+    for e_step, atoms in zip(("amortised", "free", "free_inducing", "natural_gradient"), KINDS * 2, strict=True):
+        yield case(rp.RPGPFA, n_latents=2, channels="separate", e_step=e_step, atoms=atoms)
+    yield case(rp.RPGPFA, n_latents=2, channels={"a": "separate"}, atoms="pooled", mean=gpytorch.means.LinearMean(1))
 
 
 CASES = list(_cases())
@@ -169,6 +177,8 @@ def estimator_for(case, names=None, dtype="float64"):
         chosen["e_step"] = NaturalGradient(*REFINEMENT)  # few steps, and some observations done before others
     if "targets" in chosen and names is not None:
         chosen["targets"] = {names[name]: latents for name, latents in chosen["targets"].items()}
+    if isinstance(chosen.get("channels"), dict) and names is not None:
+        chosen["channels"] = {names[name]: each for name, each in chosen["channels"].items()}
     if case.kind is rp.RPGPFA:
         chosen |= {"n_inducing": 3, "length_scale": 1.0}
     return made(case.kind, network={}, dropout=0.0, input_dropout=0.0, dtype=dtype, random_state=0, **chosen)
@@ -184,9 +194,13 @@ def built(case, data, names=None, dtype="float64", sharpness=None):
     estimator, observations = estimator_for(case, names, dtype), read(data)
     with seeded(0):
         model = estimator._build(observations).to(getattr(torch, dtype)).eval()
-    with torch.no_grad():
-        for parameter in model.recognition.parameters():
-            parameter.mul_(sharpness or SHARPNESS.get(case.choices.get("n_latents"), 2.0))
+    with torch.no_grad(), seeded(1):
+        for _, factor in model.recognisers():
+            for parameter in factor.parameters():
+                if factor.curves() is None:
+                    parameter.mul_(sharpness or SHARPNESS.get(case.choices.get("n_latents"), 2.0))
+                else:
+                    parameter.normal_()
     model.prepare(observations)
     return estimator, model, observations
 
@@ -393,7 +407,7 @@ def test_an_absent_factor_might_never_have_been(case):
     ).eval()
     alone.recognition[0].scaling = dict(model.recognisers())[kept].scaling
     alone.specs = {kept: model.specs[kept]}
-    times, atoms = torch.as_tensor(whole_model.times)[None], {kept: whole_model.atoms(kept)}
+    times, atoms = torch.as_tensor(whole_model.times)[None], {kept: whole_model._mixture(kept)}
     alone_fitted = FittedRPM(alone, atoms, times, whole_model.n_observations)
     data = new_data(case).only(kept)
     same(out(case, data), inferred(alone_fitted, read(data, alone.specs)))
@@ -456,7 +470,8 @@ def mask(bits, case):
 
 # ---- whole fits -----------------------------------------------------------------------------------
 
-WORTH_A_FIT = ("RPCategorical-3-0.7", "RPFA-2-free-interior_free", "RPGPFA-2-free-interior-", "RPGPFA-2-pooled-Linear")
+WORTH_A_FIT = ("RPCategorical-3-0.7", "RPFA-2-free-interior_free", "RPGPFA-2-free-interior-", "RPGPFA-2-pooled-Linear",
+               "RPGPFA-2-separate-free-", "RPFA-2-separate-natural")  # fmt: skip
 FITS = [case for case in CASES if case.name.startswith(WORTH_A_FIT)]
 
 

@@ -49,6 +49,12 @@ def is_population(model: FittedRPM, name: str) -> bool:
 
 
 @torch.no_grad()
+def distances(model: FittedRPM, name: str) -> Float[Tensor, "C"]:
+    """How far F_c of every channel is from the prior in nats, by its moments: in the model itself they are equal."""
+    return cast(PopulationMixture, model.summary(name)).distances()
+
+
+@torch.no_grad()
 def predicted(
     model: FittedRPM, observations: Observations, name: str, e_step: EStep | None = None
 ) -> Iterator[Predicted]:

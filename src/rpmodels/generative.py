@@ -8,9 +8,10 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from rpmodels import errors
-from rpmodels.carriers import Sites
-from rpmodels.families import FiniteSupport
+from rpmodels.carriers import Sites, Targets
+from rpmodels.families import FiniteSupport, FullGaussian
 from rpmodels.fitted import FittedRPM
+from rpmodels.mixtures import PopulationMixture
 from rpmodels.observations import Observations
 
 
@@ -39,7 +40,8 @@ def sample(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """n draws of (Z, X) from the RPM's joint: Z and, per factor, the index of an atom at every site.
 
-    The sites are those of the training data unless given; −1 stands where a factor has no atoms.
+    Of a population it is the index of a value of every channel (n, T, C), in its grid. The sites are those of the
+    training data unless given; −1 stands where a factor has no atoms.
     """
     z = model.prior.sample(sites or model.sites(n), generator)
     return z, {name: _drawn(model, name, z, generator) for name in model.names}
@@ -65,11 +67,25 @@ def _drawn(
     model: FittedRPM, name: str, z: Shaped[Tensor, "n T *z"], generator: torch.Generator
 ) -> Shaped[Tensor, "n T"]:
     """An atom for every site from p(x_j | z); −1 where there is none."""
+    population = model.summary(name)
+    if isinstance(population, PopulationMixture):
+        return _values(population, model.recogniser(name).targets, z, generator)
     weights = conditional_weights(model, name, z)
     nothing = weights.sum(-1) == 0
     safe = torch.where(nothing[..., None], torch.ones_like(weights), weights).flatten(0, -2)
     picked = torch.multinomial(safe, 1, generator=generator).reshape(nothing.shape)
     return torch.where(nothing, -1, picked)
+
+
+def _values(
+    population: PopulationMixture, targets: Targets, z: Shaped[Tensor, "n T K"], generator: torch.Generator
+) -> Shaped[Tensor, "n T C"]:
+    """A value for every channel from p(x_c | u_c)."""
+    family = population.family
+    seen = targets.mean(FullGaussian(z.shape[-1]).statistic(z))[..., : family.latents]
+    u = population.curves.along(seen.to(population.reference.dtype))
+    probabilities = population.log_probabilities(u[:, :, None])[:, :, 0].exp()
+    return torch.multinomial(probabilities.flatten(0, -2), 1, generator=generator).reshape(u.shape)
 
 
 @torch.no_grad()

@@ -48,6 +48,13 @@ def not_drawn(what: str, kind: str) -> InputError:
     return InputError(f"{what}: expected states, topics or coordinates, got a latent of kind {kind}: see `latents(X)`.")
 
 
+def without_channels(verb: str, model: str) -> InputError:
+    """A plot of populations, which models of continuous latents have."""
+    return InputError(
+        f"{verb}: expected a model of continuous latents, whose factors may be populations of channels, got {model}."
+    )
+
+
 def no_rivals(kind: str) -> InputError:
     """Latents that no baseline has."""
     return InputError(

@@ -1,6 +1,6 @@
 """What a fitted estimator says of itself, under scikit-learn's line of its arguments."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
@@ -31,7 +31,7 @@ def fitted(estimator: Any) -> str:
         starts(estimator.restarts_),
         f"stopped: {estimator.stop_reason_}",
     ]
-    return f"{', '.join(parts)}; {factors(estimator.model_.specs)}"
+    return f"{', '.join(parts)}; {factors(estimator.model_.specs, _populations(estimator.model_))}"
 
 
 def starts(attempts: Sequence[Any]) -> str:
@@ -43,15 +43,22 @@ def starts(attempts: Sequence[Any]) -> str:
     return count if len(finite) < 2 else f"{count} (spread {np.ptp(finite):.2g} when first compared)"
 
 
-def factors(specs: dict[str, FactorSpec]) -> str:
-    """Names with the shape of an observation, or the number of its labels."""
-    shapes = [
-        f"{name} {spec.event_shape}" if spec.vocabulary is None else f"{name} ({len(spec.vocabulary)} labels)"
-        for name, spec in specs.items()
-    ]
+def factors(specs: dict[str, FactorSpec], populations: Collection[str] = ()) -> str:
+    """Names with the shape of an observation, the number of its labels, or that of the channels of a population."""
+    shapes = [f"{name} {_shape(spec, name in populations)}" for name, spec in specs.items()]
     more = len(shapes) - MOST_FACTORS
     shown = shapes if more <= 0 else [*shapes[:MOST_FACTORS], f"and {more} more"]
     return f"factor{'s' * (len(shapes) != 1)} {', '.join(shown)}"
+
+
+def _shape(spec: FactorSpec, population: bool) -> str:
+    if spec.vocabulary is not None:
+        return f"({len(spec.vocabulary)} labels)"
+    return f"({spec.event_shape[0]} channels, each by itself)" if population else str(spec.event_shape)
+
+
+def _populations(model: Any) -> list[str]:
+    return [name for name, each in model.pattern.recognisers() if each.curves() is not None]
 
 
 def _usual(estimator: Any, longest: int) -> str:

@@ -6,6 +6,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from rpmodels import channels
 from rpmodels.estimators import RPMEstimator, plain_data
 from rpmodels.estimators.fit import AT_CEILING, LEARNT_NOTHING
 from rpmodels.families import FiniteSupport, Gaussian
@@ -167,12 +168,23 @@ def _of_factors(rpm: FittedRPM, batches: list[Inferred]) -> list[Finding]:
 def _of_mixtures(rpm: FittedRPM) -> list[Finding]:
     """F_j far from the prior: the model does not fit (in the model itself they are equal)."""
     known = [name for name in rpm.names if isinstance(rpm.recogniser(name).family, FiniteSupport | Gaussian)]
-    distances = {name: mixture_distance(rpm, name) for name in known}
-    return [
-        Finding("misfit", f"F of factor '{name}' is {far:.2f} nats from the prior (see plots.mixture_against_prior).")
-        for name, far in distances.items()
-        if far > ODD_MIXTURE
-    ]
+    found = []
+    for name in known:
+        if channels.is_population(rpm, name):
+            whose, far = _of_channels(name, channels.distances(rpm, name))
+        else:
+            whose, far = f"factor '{name}'", mixture_distance(rpm, name)
+        if far > ODD_MIXTURE:
+            text = f"F of {whose} is {far:.2f} nats from the prior (see plots.mixture_against_prior)."
+            found.append(Finding("misfit", text))
+    return found
+
+
+def _of_channels(name: str, far: Tensor) -> tuple[str, float]:
+    """The channel that is farthest, and how many others are far."""
+    others = int((far > ODD_MIXTURE).sum()) - 1
+    more = f" (and of {others} more of {len(far)})" if others > 0 else ""
+    return f"channel {int(far.argmax())} of factor '{name}'{more}", float(far.max())
 
 
 def mixture_distance(rpm: FittedRPM, name: str) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 from sklearn.base import clone
 
 from rpmodels import checks, errors
+from rpmodels.channels import is_population
 from rpmodels.estimators import RPMEstimator, plain_data
 from rpmodels.evaluation.folds import Given
 from rpmodels.learning.parallel import parallel_map
@@ -166,8 +167,12 @@ def _check_data(model: RPMEstimator, given: Given) -> None:
     observations = model.read(given.X, **given.new)
     if "sample_weight" in given.beside:
         return  # new data have none: their atoms cannot be counted
+    fitted = model.model_
     for name, present in observations.present.items():
-        atoms, sites = float(model.model_.atoms(name).log_total.double().exp().sum()), float(present.sum())
+        if is_population(fitted, name):  # it has no atoms; how many observations there were is known
+            atoms, sites = fitted.n_observations, float(len(observations.usable()))
+        else:
+            atoms, sites = float(fitted.atoms(name).log_total.double().exp().sum()), float(present.sum())
         if not math.isclose(atoms, sites, rel_tol=ROUNDING):
             raise errors.not_its_training_data(type(model).__name__, name, round(atoms), round(sites))
 

@@ -62,6 +62,8 @@ class PopulationStart(Start):
             widths.append(rows[-1].shape[-1])
         rows += [each for each in (_others(model, observations, set(channels)),) if each is not None]
         wide = np.concatenate(rows, -1)
+        # A factor that is missing where another is not is at its mean, as single channels are.
+        wide[~np.isnan(wide).all(-1)] = np.nan_to_num(wide[~np.isnan(wide).all(-1)])
         latents = cast(Gaussian, model.prior.family).latents
         with threadpool_limits(1):
             found = self._found(wide, observations, latents, model.prior.couples_sites)

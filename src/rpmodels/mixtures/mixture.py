@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, Protocol
+from typing import Any, Generic, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -29,6 +29,7 @@ AveragedPairs = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """(g, log-weights) → terms, and values with one more axis."""
 
 
+@runtime_checkable
 class Approximation(Protocol):
     """What `mixtures.ExpectedLogMixture` is to a mixture."""
 

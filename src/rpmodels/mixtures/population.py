@@ -37,18 +37,38 @@ class PopulationMixture(Mixture[FullGaussian]):
         return torch.zeros_like(self.reference[:, 0])
 
     def at_sites(self, sites: int, reference: Float[Tensor, "#T D"]) -> "PopulationMixture":
-        """The same for every site."""
-        return replace(self, reference=reference)
+        """The same for every site, relative to what is known there; one reference for all is that of training."""
+        return self if self.shared else replace(self, reference=reference)
 
     def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "PopulationMixture":
         """What is seen is among the values already."""
-        return replace(self, reference=reference)
+        return self.at_sites(own.g.shape[1], reference)
 
     def summarised(self, approximation: Approximation) -> "PopulationMixture":
         """As it is."""
         return self
 
     # ---- along the projections ----------------------------------------------------------------
+
+    def members(self) -> tuple[Float[Tensor, "S C A"], Float[Tensor, "S C A"], Float[Tensor, "C A"]]:
+        """F_c as a mixture of normals: means and variances of u given every value, and the values' probabilities."""
+        mean, tau = (each[..., None] for each in self._along)
+        precision = tau + self.curves.b
+        return (tau * mean + self.curves.a) / precision, 1.0 / precision, self.curves.log_p0.exp()
+
+    def before(self) -> tuple[Float[Tensor, "S C"], Float[Tensor, "S C"]]:
+        """Mean and variance of u under the reference."""
+        mean, tau = self._along
+        return mean, 1.0 / tau
+
+    def distances(self) -> Float[Tensor, "C"]:
+        """KL of the normal with the moments of F_c from the reference, averaged over sites."""
+        mean, variance, share = self.members()
+        centre, prior = self.before()
+        first = (share * mean).sum(-1)
+        second = (share * (variance + mean.square())).sum(-1)
+        ratio = (second - first.square()).clamp_min(1e-12) / prior
+        return 0.5 * (ratio + (first - centre).square() / prior - 1.0 - ratio.log()).mean(0)
 
     @cached_property
     def _along(self) -> tuple[Float[Tensor, "S C"], Float[Tensor, "S C"]]:

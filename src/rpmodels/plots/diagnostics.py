@@ -17,7 +17,13 @@ TICKS = 10
 
 
 def mixture_against_prior(
-    model: Any, factor: str, latent: int = 0, site: int | None = None, ax: Axes | None = None
+    model: Any,
+    factor: str,
+    latent: int = 0,
+    site: int | None = None,
+    ax: Axes | None = None,
+    *,
+    channel: int | None = None,
 ) -> Axes:
     """F_j, the average recognition factor over the training data, against the prior: without misfit they agree.
 
@@ -25,6 +31,7 @@ def mixture_against_prior(
         model: a fitted estimator
         factor: j
         latent: which one, where they are continuous (all others are integrated out)
+        channel: of a population, which speaks of a projection of the latents each; default the one that is farthest
         site: which time, where the latents have some; default the average over all
         ax: where to draw
 
@@ -32,19 +39,26 @@ def mixture_against_prior(
     name = str(factor)
     discrete = fitted.is_discrete(model, "mixture_against_prior")
     axes = given_or_new(ax, 5.4, 3)
+    along = fitted.along_channel(model, name, channel, site)
     if discrete:
         _states(axes, fitted.mixture_of_states(model, name, site), fitted.prior_states(model), name)
+    elif along is None:
+        both = fitted.mixture_density(model, name, latent, site), fitted.prior_density(model, latent, site)
+        _densities(axes, *both, f"mixture of factor {name}", f"latent {latent}")
     else:
-        mixture = fitted.mixture_density(model, name, latent, site)
-        prior = fitted.prior_density(model, latent, site)
-        grid = fitted.grid_over(mixture, prior)
-        axes.plot(grid, mixture.density(grid), lw=1.8, color="C0", label=f"mixture of factor {name}")
-        axes.plot(grid, prior.density(grid), lw=1.4, color="C1", ls="--", label="prior")
-        axes.set(xlabel=f"latent {latent}", ylabel="density", ylim=(0, None))
+        label = f"mixture of channel {along.channel}\nof factor {name}"
+        _densities(axes, along.mixture, along.prior, label, f"latents along channel {along.channel}")
     if site is not None:
         axes.set_title(f"site {site} (time {float(model.model_.times[site]):g})", fontsize="medium")
     legend_beside(axes)
     return axes
+
+
+def _densities(axes: Axes, mixture: Any, prior: Any, label: str, along: str) -> None:
+    grid = fitted.grid_over(mixture, prior)
+    axes.plot(grid, mixture.density(grid), lw=1.8, color="C0", label=label)
+    axes.plot(grid, prior.density(grid), lw=1.4, color="C1", ls="--", label="prior")
+    axes.set(xlabel=along, ylabel="density", ylim=(0, None))
 
 
 def _states(axes: Axes, mixture: NDArray[Any], prior: NDArray[Any], name: str) -> None:

@@ -83,6 +83,44 @@ def mixture_density(model: Any, factor: str, latent: int, site: int | None) -> N
     return marginal(family, eta, weight, position(model, factor, latent))
 
 
+@dataclass(frozen=True)
+class AlongChannel:
+    """F_c and the prior, along the projection of one channel of a population."""
+
+    channel: int
+    mixture: Normals
+    prior: Normals
+
+
+def populations(model: Any) -> list[str]:
+    """Factors whose channels are recognised one by one."""
+    return [name for name in model.model_.names if model.model_.recogniser(name).curves() is not None]
+
+
+def along_channel(model: Any, factor: str, channel: int | None, site: int | None) -> AlongChannel | None:
+    """Of this channel, else of the one that is farthest from the prior; None where a factor is no population."""
+    fitted = model.model_
+    if fitted.recogniser(factor).curves() is None:
+        if channel is not None:
+            raise errors.bad_value("channel", f"None, as factor '{factor}' is no population", channel)
+        return None
+    if site is not None:
+        _check_site(model, site)
+    population = fitted.summary(factor)
+    far = _numpy(population.distances())
+    chosen = int(far.argmax()) if channel is None else channel
+    if not 0 <= chosen < len(far):
+        raise errors.bad_value("channel", f"None, or one from 0 to {len(far) - 1}", channel)
+    mean, variance, share = (_numpy(each) for each in population.members())
+    centre, spread = (_numpy(each)[:, chosen] for each in population.before())
+    rows = slice(None) if site is None or len(mean) == 1 else slice(site, site + 1)
+    m, v = mean[rows, chosen], variance[rows, chosen]
+    weight = np.broadcast_to(share[chosen] / len(m), m.shape)
+    have = weight > 0
+    prior = Normals(centre[rows], np.sqrt(spread[rows]), np.full(len(m), 1 / len(m)))
+    return AlongChannel(chosen, Normals(m[have], np.sqrt(v[have]), weight[have]), prior)
+
+
 def mixture_of_states(model: Any, factor: str, site: int | None) -> NDArray[np.float64]:
     """F_j(k)."""
     eta, weight = _atoms(model, factor, site)

@@ -122,7 +122,7 @@ class ChannelCurves(nn.Module):
         flat = table.flatten(0, 1)
         below = nn.functional.embedding(place, flat)
         if bool((share > 0).any()):
-            above = nn.functional.embedding(place + 1, flat)
+            above = nn.functional.embedding((place + 1).clamp_max(len(flat) - 1), flat)
             below = torch.lerp(below, above, share[..., None].to(flat.dtype))
         return curves, below.movedim(-1, 0), known
 
