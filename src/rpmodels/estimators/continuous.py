@@ -31,8 +31,9 @@ from rpmodels.observations import Observations
 from rpmodels.priors import Prior
 from rpmodels.seeding import spawn
 
-POPULATION_STEP = (400, 16)
-"""Sites, and trials at least, that a step has where there are populations: steps are worth more than their size."""
+POPULATION_STEP, FEWEST_TRIALS = 2**16, 16
+"""Channels of all sites, and trials at least, that a step of populations has: the noise of small batches leads fits of
+different seeds to different maxima, large ones cost time."""
 
 
 class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, WithChannels, ABC):
@@ -75,9 +76,12 @@ class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, WithChann
 
     def _training(self, observations: Observations) -> learning.TrainingSettings:
         settings = replace(super()._training(observations), alternate=self._chosen().inference.alternate)
-        if self._chosen().training.batch_size != AUTO or not self._populations(observations):
+        names = self._populations(observations)
+        if self._chosen().training.batch_size != AUTO or not names:
             return settings
-        return replace(settings, batch_size=regularisation.batch_size(AUTO, observations, *POPULATION_STEP))
+        channels = sum(observations.specs[name].event_shape[0] for name in names)
+        fitting = regularisation.batch_size(AUTO, observations, POPULATION_STEP // channels, FEWEST_TRIALS)
+        return replace(settings, batch_size=fitting)
 
     def _populations(self, observations: Observations) -> frozenset[str]:
         """The factors whose channels are recognised one by one."""

@@ -22,6 +22,8 @@ from rpmodels.seeding import seeded
 Array = NDArray[np.float64]
 SEED = 0
 """The same data give the same start, whatever the seed of a fit."""
+STEPS = 100
+"""Of EM: time scales take long to be found, and what is not found here has to be found by gradients."""
 RIDGE = 1e-3
 """Of regressions on given latents, of their variance."""
 
@@ -84,7 +86,7 @@ class PopulationStart(Start):
         if self.latents is not None:
             return _regressed(rows, observations.exists, np.asarray(self.latents, np.float64))
         if in_time:
-            model, found = smooth_model(rows, observations.exists, latents)
+            model, found = smooth_model(rows, observations.exists, latents, STEPS)
             padded = np.zeros((rows.shape[-1], latents))
             padded[:, : model.loadings_.shape[1]] = model.loadings_
             return _Linear(padded, model.offset_, model.noise_, found.latents, found.time_scales)

@@ -15,8 +15,8 @@ LONGEST = 50
 """Bins of a piece: EM takes the cube of them."""
 PIECES = 200
 """Pieces that EM sees."""
-STEPS = 100
-"""Of EM."""
+STEPS = 30
+"""Of EM, where latents are to be taught."""
 SEED = 0
 """The same data give the same latents, whatever the seed of a fit."""
 LONGEST_SCALE = 0.5
@@ -44,15 +44,17 @@ def smooth_latents(rows: NDArray[Any], exists: NDArray[np.bool_], count: int) ->
         return smooth_model(rows, exists, count)[1]
 
 
-def smooth_model(rows: NDArray[Any], exists: NDArray[np.bool_], count: int) -> tuple[GPFA, SmoothLatents]:
-    """The same, and the linear model itself."""
+def smooth_model(
+    rows: NDArray[Any], exists: NDArray[np.bool_], count: int, steps: int = STEPS
+) -> tuple[GPFA, SmoothLatents]:
+    """The same after so many steps of EM, and the linear model itself."""
     if rows.shape[-1] == 1:  # nothing that channels could share
         rows = np.repeat(rows, 2, -1)
     lengths = exists.sum(1)
     size = int(np.clip(np.median(lengths), 2, LONGEST))
     pieces, places = _cut(np.asarray(rows, np.float64), lengths, size)
     picked = np.random.default_rng(SEED).permutation(len(pieces))[:PIECES]
-    model = GPFA(min(count, rows.shape[-1]), max_iter=STEPS, random_state=SEED).fit(pieces[np.sort(picked)])
+    model = GPFA(min(count, rows.shape[-1]), max_iter=steps, random_state=SEED).fit(pieces[np.sort(picked)])
     found = np.zeros((*rows.shape[:2], count))
     for (n, start, end), z in zip(places, model.transform(pieces), strict=True):
         found[n, start:end, : z.shape[-1]] = z[: end - start]
