@@ -12,6 +12,7 @@ from oracles import population as oracle
 from oracles.dense_gaussian import absorbed, gaussian_processes
 from oracles.gaussians import kl, normal
 from oracles.kernels import rbf
+from references import Killed
 from registry import made
 from rpmodels import channels as channels_module
 from rpmodels import evaluation, plots, report
@@ -449,6 +450,25 @@ def test_a_choice_of_factors_survives_a_file(tmp_path):
     np.testing.assert_array_equal(again.rates(x, "b"), model.rates(x, "b"))
     assert again.get_params()["factors"] == model.get_params()["factors"]
     assert isinstance(again.model_.recogniser("a").network, ChannelCurves)
+
+
+def test_a_fit_that_was_killed_ends_at_the_same_numbers(tmp_path):
+    x = spikes()[0][:12].copy()
+    x[3, :, 4] = np.nan
+
+    def make(*callbacks):
+        return made(rp.RPGPFA, 2, max_iter=12, batch_size=5, random_state=0, callbacks=list(callbacks))
+
+    def kill(state):
+        if state.step == 9:
+            raise Killed
+
+    with pytest.raises(Killed):
+        make(kill).fit(x, checkpoint=tmp_path, checkpoint_every=0)
+    whole, again = make().fit(x), make().fit(x, checkpoint=tmp_path, checkpoint_every=0)
+    np.testing.assert_array_equal(again.history_["free_energy"], whole.history_["free_energy"])
+    np.testing.assert_array_equal(again.rates(x), whole.rates(x))
+    assert again.score_ == whole.score_
 
 
 # ---- those above -----------------------------------------------------------------------------------------------
