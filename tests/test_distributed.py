@@ -42,7 +42,7 @@ def test_two_processes_take_the_steps_of_one(results, case):
     assert np.ptp(alone["free_energy"]) > 0.01  # something was learnt, so equal gradients mean something
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case != "unseeded"])
+@pytest.mark.parametrize("case", [case for case in CASES if case not in ("unseeded", "population")])
 def test_two_processes_give_the_numbers_they_gave(results, case):
     known = json.loads((Path(__file__).parent / "references.json").read_text(encoding="utf-8"))
     assert results["pair.0"][case]["score"] == pytest.approx(known["in one process"][case], rel=1e-6)

@@ -28,6 +28,16 @@ from seventh import RPSign
 EVERY = {**ESTIMATORS, "sign": TinyEstimator(RPSign, lambda seed: data.clusters(30, k=2, seed=seed)[0])}
 
 
+def counts(seed):
+    random = np.random.default_rng(seed)
+    return [random.poisson(2.0, (n, 3)).astype(float) for n in (7, 5, 7, 6, 4, 7)]
+
+
+POPULATION = {"channels": "separate", "retries": 0, "n_inducing": 4}
+ASKED = {**EVERY, "population": TinyEstimator(rp.RPGPFA, counts, POPULATION)}
+"""Estimators in all forms that change what can be asked of them."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One estimator, fitted to tiny data: of two factors, where it takes several."""
@@ -82,13 +92,14 @@ class Case:
         """The folder of a fit by command."""
         paths, reading = self.files
         settings = ["max_iter=2", "n_init=1", "verbose=0", "search.retries=0"]
+        settings += [f"channels={each}" for name, each in self.tiny.options.items() if name == "channels"]
         fitting.fit_files(paths, self.about.name, self.folder / "fit", reading, settings=settings)
         return self.folder / "fit"
 
 
 @pytest.fixture(scope="session")
 def cases(tmp_path_factory):
-    return {name: Case(each, tmp_path_factory.mktemp(name)) for name, each in EVERY.items()}
+    return {name: Case(each, tmp_path_factory.mktemp(name)) for name, each in ASKED.items()}
 
 
 @pytest.fixture(autouse=True)
@@ -190,6 +201,8 @@ def drawn(name):
             "factors_and_posterior": (case.model, case.X),
             "mixture_against_prior": (case.model, factor),
             "trajectories": (case.latents,),
+            "tuning": (case.model, factor),
+            "rates": (case.model, case.X, 0, factor),
             "latents_2d": (case.latents,),
             "latents_3d": (case.latents,),
         }
@@ -252,7 +265,7 @@ PAIRS = {
         **{
             name: drawn(name)
             for name in ("factors_and_posterior", "mixture_against_prior", "trajectories", "latents_2d", "latents_3d",
-                         "learning_curve", "restarts", "score_ceiling")
+                         "learning_curve", "restarts", "score_ceiling", "tuning", "rates")
         },
     },
     report: {"model_page": paged},
@@ -271,6 +284,10 @@ PLAIN = {
 
 STATES = {"categorical", "hmm", "lda", "sign"}
 SERIES = {"gpfa", "hmm", "lds"}
+OF_POPULATIONS = {
+    **dict.fromkeys(EVERY, "expected a model of continuous latents"),
+    **dict.fromkeys(("fa", "gpfa", "lds"), "is recognised by one network"),
+}
 REFUSED = {
     "between_factors": {
         **dict.fromkeys({*STATES, "circular"}, "gives none: its latents are no coordinates"),
@@ -280,16 +297,18 @@ REFUSED = {
         **dict.fromkeys(set(EVERY) - SERIES, "got those of a model without time"),
         "hmm": "expected latents with a mean and a variance",
     },
+    "tuning": OF_POPULATIONS,
+    "rates": OF_POPULATIONS,
     "latents_2d": {"circular": "expected latents from 0 to 0"},
     "latents_3d": {
-        **dict.fromkeys(EVERY, "expected latents from 0 to 1"),
+        **dict.fromkeys(ASKED, "expected latents from 0 to 1"),
         "circular": "expected latents from 0 to 0",
     },
 }
 """{function: {estimator: words of the sentence}}; every other pair works."""
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", ASKED)
 @pytest.mark.parametrize(("room", "function"), [(room, each) for room, names in PAIRS.items() for each in names])
 def test_every_pair_works_or_says_why_not(cases, name, room, function):
     ask = PAIRS[room][function]

@@ -61,11 +61,11 @@ _ROOMS = (
 _NAMES = {
     "rpmodels.errors": ("RPModelsError", "RPModelsWarning"),
     "rpmodels.estimators": (
-        "RPFA", "RPGPFA", "RPHMM", "RPLDA", "RPLDS", "Engine", "Inference", "Population", "Recognition",
+        "RPFA", "RPGPFA", "RPHMM", "RPLDA", "RPLDS", "Engine", "Inference", "Recognition",
         "RPCategorical", "RPCircular", "Search", "Training", "load",
     ),
     "rpmodels.learning": ("TimeLimit", "train"),
     "rpmodels.model": ("RPM",),
-    "rpmodels.observations": ("Observations", "adapters", "read"),
+    "rpmodels.observations": ("Observations", "Population", "adapters", "read"),
 }  # fmt: skip
 __getattr__, __dir__ = lazy.attributes(__name__, modules=_ROOMS, names=_NAMES)

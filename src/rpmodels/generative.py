@@ -65,7 +65,7 @@ def conditional_weights(model: FittedRPM, name: str, z: Shaped[Tensor, "n T *z"]
 
 def _drawn(
     model: FittedRPM, name: str, z: Shaped[Tensor, "n T *z"], generator: torch.Generator
-) -> Shaped[Tensor, "n T"]:
+) -> Shaped[Tensor, "n T *C"]:
     """An atom for every site from p(x_j | z); −1 where there is none."""
     population = model.summary(name)
     if isinstance(population, PopulationMixture):

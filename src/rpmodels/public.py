@@ -23,7 +23,6 @@ from rpmodels.estimators import (
     RPLDS,
     Engine,
     Inference,
-    Population,
     Recognition,
     RPCategorical,
     RPCircular,
@@ -34,7 +33,7 @@ from rpmodels.estimators import (
 from rpmodels.learning import TimeLimit
 from rpmodels.learning.train import train  # not from the room, where mypy may take it for the module
 from rpmodels.model import RPM
-from rpmodels.observations import Observations, adapters, read
+from rpmodels.observations import Observations, Population, adapters, read
 
 __all__ = [
     "RPFA",

@@ -39,6 +39,14 @@ def trials(unequal):
     return waves(lengths, 3, period=2, noise=0.1, random=random)
 
 
+def spikes():
+    random = np.random.default_rng(2)
+    smooth = np.cumsum(0.5 * random.standard_normal((21, 9, 2)), 1)
+    counts = random.poisson(np.exp(0.4 * smooth @ random.standard_normal((2, 8)))).astype(float)
+    counts[::4, :, 3] = np.nan  # a channel is missing now and then
+    return counts
+
+
 COMMON = {
     "recognition": rp.Recognition(dropout=0.0, input_dropout=0.0), "engine": rp.Engine(dtype="float64"),
     "random_state": 0, "max_iter": 40,
@@ -52,6 +60,7 @@ CASES = {
     "unequal": (rp.RPGPFA(1, training=rp.Training(batch_size=8), n_init=1, **ONCE), lambda: trials(True)),
     "chain": (rp.RPHMM(2, training=rp.Training(batch_size=8), n_init=2, **COMMON), lambda: trials(True)),
     "dynamics": (rp.RPLDS(2, training=rp.Training(batch_size=8), n_init=1, **ONCE), lambda: trials(True)),
+    "population": (rp.RPGPFA(2, training=rp.Training(batch_size=8), **{**ONCE, "max_iter": 12}), spikes),
     "unseeded": (rp.RPCategorical(3, n_init=1, **{**COMMON, "random_state": None, "max_iter": 5}), pairs),
 }
 

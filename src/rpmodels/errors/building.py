@@ -153,6 +153,14 @@ def no_channels(name: str, shape: tuple[int, ...]) -> InputError:
     )
 
 
+def absolute_population() -> BuildError:
+    """Channels say what they know beyond the prior."""
+    return BuildError(
+        "A population of channels says what it knows beyond the prior, and absolute factors may know less than it. "
+        "Choose recognition.head='relative', or channels='together'."
+    )
+
+
 def population_needs_full(family: str) -> BuildError:
     """Channels along projections couple the latents."""
     return BuildError(

@@ -11,7 +11,6 @@ from rpmodels.estimators.gaussian_process import RPGPFA
 from rpmodels.estimators.groups import Inference, Recognition, Search, Training
 from rpmodels.estimators.hidden_markov import RPHMM
 from rpmodels.estimators.linear_dynamics import RPLDS
-from rpmodels.estimators.populations import Population
 from rpmodels.estimators.posteriors import LatentMarginals, LatentPosterior
 from rpmodels.estimators.registry import default_for, estimator_named, registered
 from rpmodels.estimators.topics import RPLDA
@@ -35,7 +34,6 @@ __all__ = [
     "LatentMarginals",
     "LatentPosterior",
     "Latents",
-    "Population",
     "Proportions",
     "RPCategorical",
     "RPCircular",

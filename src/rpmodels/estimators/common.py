@@ -9,8 +9,8 @@ from rpmodels.estimators.engine import Engine
 from rpmodels.estimators.groups import Groups, Inference, Recognition, Search, Training
 from rpmodels.estimators.names import check, resolved
 from rpmodels.estimators.networks import NETWORK
-from rpmodels.estimators.populations import Population
 from rpmodels.learning import RULES
+from rpmodels.observations import Population
 from rpmodels.seeding import SEED
 
 COLUMN = Integer() | Instance(str, called="a name")

@@ -1,7 +1,6 @@
 """Which factors are populations: vectors of channels that are independent of each other given the latents."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,25 +8,13 @@ from numpy.typing import NDArray
 
 from rpmodels import errors
 from rpmodels.checks import ByFactor, Word
-from rpmodels.observations import FactorSpec, Observations
+from rpmodels.observations import FactorSpec, Observations, Population
 
 CHOICES = ("auto", "separate", "together")
 CHANNELS = Word(*CHOICES) | ByFactor(Word(*CHOICES))
 """What may be said of the channels of factors."""
 FEWEST = 8
 """Channels that are a population by themselves: fewer say too little of what they share."""
-
-
-@dataclass(frozen=True)
-class Population:
-    """A factor whose channels are recognised one by one: `factors={"spikes": rp.Population()}`.
-
-    Args:
-        columns: which columns of one array it has; None where data are named
-
-    """
-
-    columns: Any = None
 
 
 def columns(factors: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from rpmodels.observations.observations import FactorSpec, Observations
 from rpmodels.observations.patches import cut_patches
+from rpmodels.observations.population import Population
 from rpmodels.observations.reading import read
 from rpmodels.observations.scaling import NAMES as SCALING_NAMES
 from rpmodels.observations.scaling import Scaling, ScalingName, Unscaled, fit_scaling, suggested_scaling
@@ -13,6 +14,7 @@ __all__ = [
     "SCALING_NAMES",
     "FactorSpec",
     "Observations",
+    "Population",
     "Scaling",
     "ScalingName",
     "Stored",

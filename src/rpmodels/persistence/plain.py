@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from rpmodels import errors
+from rpmodels.observations import Population
 from rpmodels.persistence import recipes
 
 Missing = Callable[[str], Any]
@@ -40,6 +41,8 @@ def _tagged(value: Any) -> Any:
         return {"$slice": [to_plain(each) for each in (value.start, value.stop, value.step)]}
     if isinstance(value, torch.dtype | torch.device):  # their names stand for them wherever they can be given
         return str(value).removeprefix("torch.")
+    if isinstance(value, Population):
+        return {"$population": to_plain(value.columns)}
     if isinstance(value, Mapping):
         return {"$map": [[to_plain(key), to_plain(each)] for key, each in value.items()]}
     recipe = recipes.describe(value)
@@ -58,6 +61,7 @@ def from_plain(value: Any, missing: Missing) -> Any:
         "$number": lambda: float(content),
         "$tuple": lambda: tuple(from_plain(each, missing) for each in content),
         "$slice": lambda: slice(*(from_plain(each, missing) for each in content)),
+        "$population": lambda: Population(from_plain(content, missing)),
         "$map": lambda: {from_plain(key, missing): from_plain(each, missing) for key, each in content},
         "$part": lambda: recipes.make(content, lambda _, kind: missing(kind), "part"),
         "$custom": lambda: missing(str(content)),

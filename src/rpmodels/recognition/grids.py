@@ -39,21 +39,24 @@ class Grid:
 
 
 def grid_of(x: Array, weights: Array) -> Grid:
-    """From what a channel showed, without gaps, and the weight of every number."""
+    """From what a channel showed, without gaps, and the weight of every number: how often it was seen."""
+    counted = weights > 0
+    x, weights = x[counted], weights[counted]
     whole = bool(len(x)) and bool((x >= 0).all()) and bool((x == np.round(x)).all())
-    if not len(x) or (whole and _pooled_from(x) < MOST_COUNTS):
+    if not len(x) or (whole and _pooled_from(x, weights) < MOST_COUNTS):
         return _of_counts(x, weights)
     return _of_numbers(x, weights)
 
 
-def _pooled_from(x: Array) -> int:
+def _pooled_from(x: Array, weights: Array) -> int:
     """The largest count that is no rarity."""
-    often = np.sort(x)[::-1]
-    return int(max(1.0, often[min(len(often), int(RARE)) - 1]))
+    descending = np.argsort(-x, kind="stable")
+    often = np.cumsum(weights[descending]) < RARE * (1.0 - 1e-9)
+    return int(max(1.0, x[descending[min(int(often.sum()), len(x) - 1)]]))
 
 
 def _of_counts(x: Array, weights: Array) -> Grid:
-    highest = _pooled_from(x) if len(x) else 1
+    highest = _pooled_from(x, weights) if len(x) else 1
     values = np.arange(highest + 1.0)
     codes = np.minimum(x, highest).astype(np.int64)
     counts = np.bincount(codes, weights, highest + 1).astype(np.float64)
@@ -61,16 +64,13 @@ def _of_counts(x: Array, weights: Array) -> Grid:
     pooled = codes == highest
     means = values.copy()
     if pooled.any():
-        means[-1] = np.average(x[pooled], weights=weights[pooled] + np.finfo(float).tiny)
+        means[-1] = np.average(x[pooled], weights=weights[pooled])
     return Grid(values, means, _standardised(np.sqrt(means), counts), counts + PSEUDO, np.eye(len(values)))
 
 
 def _of_numbers(x: Array, weights: Array) -> Grid:
-    order = np.argsort(x)
-    sorted_x, cumulated = x[order], np.cumsum(weights[order])
-    share = (cumulated - 0.5 * weights[order]) / cumulated[-1]
     wanted = np.linspace(-REACH, REACH, PLACES)
-    values = np.unique(np.interp(ndtr(wanted), share, sorted_x))
+    values = np.unique(np.interp(ndtr(wanted), *_cumulated(x, weights)))
     if len(values) < 2:
         values = np.array([values[0], np.nextafter(values[0], np.inf)])
     counts = binned(x, weights, values)
@@ -79,6 +79,15 @@ def _of_numbers(x: Array, weights: Array) -> Grid:
     knots = np.linspace(scores[0], scores[-1], min(BENDS, len(values)))
     basis = np.stack([np.interp(scores, knots, each) for each in np.eye(len(knots))], 1)
     return Grid(values, values, scores, counts + PSEUDO, basis)
+
+
+def _cumulated(x: Array, weights: Array) -> tuple[Array, Array]:
+    """Shares up to the first and to the last of all that are equal, and the numbers: a weight of two is two of them."""
+    numbers, which = np.unique(x, return_inverse=True)
+    mass = np.bincount(which, weights)
+    edge, upto = np.minimum(0.5, 0.5 * mass), np.cumsum(mass)
+    ends = np.stack([upto - mass + edge, upto - edge], 1)
+    return ends.ravel() / upto[-1], np.repeat(numbers, 2)
 
 
 def binned(x: Array, weights: Array, values: Array) -> Array:

@@ -5,6 +5,7 @@ only what makes sites depend on each other; channels that are independent given 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -59,7 +60,7 @@ class ChannelCurves(nn.Module):
         self.reset_parameters()
 
     @staticmethod
-    def of(rows: NDArray[np.floating], weights: NDArray[np.float64], n_latents: int) -> "ChannelCurves":
+    def of(rows: NDArray[Any], weights: NDArray[np.float64], n_latents: int) -> "ChannelCurves":
         """With the grids of these training rows (n, C), NaN where a channel is missing."""
         grids = []
         for column in rows.T:
@@ -154,7 +155,7 @@ class PopulationFactor(nn.Module):
     ) -> None:
         super().__init__()
         if not head.relative:
-            raise errors.absolute_factors("a population")
+            raise errors.absolute_population()
         self.network, self.head, self.family = network, head, family
         self.targets = targets or AllLatents()
         self.scaling: Scaling = Unscaled()
