@@ -61,11 +61,11 @@ class PopulationMixture(Mixture[FullGaussian]):
 
     def _normaliser(
         self,
-        a: Float[Tensor, "*n C"],
-        b: Float[Tensor, "*n C"],
-        mean: Float[Tensor, "*n C"],
-        tau: Float[Tensor, "*n C"],
-    ) -> Float[Tensor, "*n C"]:
+        a: Float[Tensor, "... C"],
+        b: Float[Tensor, "... C"],
+        mean: Float[Tensor, "... C"],
+        tau: Float[Tensor, "... C"],
+    ) -> Float[Tensor, "... C"]:
         """φ = log ∫ N(u; mean, 1/τ) exp(a u − ½ b u²) du."""
         precision = tau + b
         shifted = tau * mean + a
