@@ -38,7 +38,7 @@ class LatentsBenchmark:
     """
 
     name: str
-    arrays: Mapping[str, Array]
+    arrays: Mapping[str, NDArray[Any]]
 
     def __post_init__(self) -> None:
         for key in NEEDED:
@@ -109,7 +109,7 @@ class LatentsBenchmark:
         """Write these rates, into the group of this data set; `options` as in `rates`. Needs the package h5py."""
         write_group(path, self.name, self.rates(model, **options))
 
-    def scores(self, rates: Mapping[str, Array]) -> dict[str, float]:
+    def scores(self, rates: Mapping[str, NDArray[Any]]) -> dict[str, float]:
         """Bits per spike of a submission where the truth is known, named as in the benchmark: co-bps, and fp-bps.
 
         Relative to the mean rates of the same trials, as in the benchmark.
@@ -137,7 +137,7 @@ class LatentsBenchmark:
         return int(self.arrays["train_spikes_heldin"].shape[1])
 
     def _joined(self, part: str) -> Array:
-        whole = np.concatenate([self.arrays[f"{part}_spikes_{units}"] for units in UNITS], -1)
+        whole = np.concatenate([self.arrays[f"{part}_spikes_{units}"] for units in UNITS], -1).astype(np.float64)
         keys = [f"{part}_spikes_{units}_forward" for units in UNITS]
         if not all(key in self.arrays for key in keys):
             return whole
@@ -151,7 +151,7 @@ class LatentsBenchmark:
         return whole
 
 
-def write_group(path: str | Path, name: str, arrays: Mapping[str, Array]) -> None:
+def write_group(path: str | Path, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Arrays as one group of a file, in the place of one of the same name; others stay."""
     hdf5, target = _hdf5("Writing a benchmark"), Path(path)
 

@@ -68,7 +68,8 @@ class BitsPerSpike:
 
     def __repr__(self) -> str:
         n_folds = len(next(iter(self.values.values())))
-        numbers = [f"by {name} {each.mean():.4f} ± {each.std():.4f}" for name, each in self.values.items()]
+        spreads = {name: f" ± {each.std():.4f}" if n_folds > 1 else "" for name, each in self.values.items()}
+        numbers = [f"by {name} {each:.4f}{spreads[name]}" for name, each in self.mean.items()]
         folds = f"{n_folds} folds" if n_folds > 1 else "1 fold"
         return f"{self.question}: {', '.join(numbers)} bits per spike ({len(self.channels)} channels, {folds})"
 
