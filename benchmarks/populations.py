@@ -34,7 +34,8 @@ def latents(count: int, random: np.random.Generator) -> Array:
     """Smooth, of variance one."""
     t = np.arange(BINS)
     root = np.linalg.cholesky(np.exp(-0.5 * np.square((t[:, None] - t) / SCALE)) + 1e-8 * np.eye(BINS))
-    return np.einsum("ts,nsk->ntk", root, random.standard_normal((count, BINS, LATENTS)))
+    drawn: Array = np.einsum("ts,nsk->ntk", root, random.standard_normal((count, BINS, LATENTS)))
+    return drawn
 
 
 def observed(kind: str, z: Array, channels: int, seed: int) -> Array:
@@ -42,18 +43,17 @@ def observed(kind: str, z: Array, channels: int, seed: int) -> Array:
     world, random = np.random.default_rng(10_000 + seed), np.random.default_rng(20_000 + seed)
     w = world.standard_normal((LATENTS, channels)) / np.sqrt(LATENTS)
     base = world.uniform(-2.0, 0.0, channels)
-    if kind == "poisson":
-        return random.poisson(np.exp(base + z @ w)).astype(float)
+    if kind == "gaussian":
+        return np.asarray(z @ w + random.standard_normal((*z.shape[:2], channels)))
+    rate = np.exp(base + z @ w)
     if kind == "bell":
         centres = world.uniform(-1.5, 1.5, (channels, LATENTS))
-        off = np.square(z[:, :, None] - centres).sum(-1)
-        return random.poisson(0.05 + 2.0 * np.exp(-0.5 * off / 0.8**2)).astype(float)
-    if kind == "saturating":
-        return random.poisson(2.0 / (1.0 + np.exp(-3.0 * (z @ w) - base))).astype(float)
-    if kind == "dispersed":
-        rate = np.exp(base + z @ w)
-        return random.poisson(rate * random.gamma(2.0, 0.5, rate.shape)).astype(float)
-    return z @ w + random.standard_normal((*z.shape[:2], channels))
+        rate = 0.05 + 2.0 * np.exp(-0.5 * np.square(z[:, :, None] - centres).sum(-1) / 0.8**2)
+    elif kind == "saturating":
+        rate = 2.0 / (1.0 + np.exp(-3.0 * (z @ w) - base))
+    elif kind == "dispersed":
+        rate = rate * random.gamma(2.0, 0.5, rate.shape)
+    return np.asarray(random.poisson(rate), np.float64)
 
 
 def explained(found: Array, truth: Array, new: Array, new_truth: Array) -> float:

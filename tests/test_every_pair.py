@@ -153,6 +153,44 @@ def compared(case):
         assert all(set(each) == {"ridge", "knn"} for each in decoded.values.values())
 
 
+def counted(case, separate=True):
+    """Its data as counts, and the estimator with channels one by one where it knows that."""
+    X = {name: _counts(each) for name, each in case.X.items()} if isinstance(case.X, dict) else _counts(case.X)
+    model = case.tiny.make(1 if case.about.latent.linear else 2)
+    if separate and "channels" in model.get_params():
+        model.set_params(channels="separate")
+    return model, X, {"cv": 2, "factor": next(iter(X)) if isinstance(X, dict) else None}
+
+
+def _counts(values):
+    if isinstance(values, list):
+        return [_counts(each) for each in values]
+    return np.floor(3.0 * np.abs(values)) if np.asarray(values).dtype.kind == "f" else values
+
+
+def co_smoothed(case):
+    model, X, options = counted(case)
+    found = evaluation.co_smoothing(model, X, held_out=[0], **options)
+    assert all(np.isfinite(each).all() for each in found.values.values())
+
+
+def compared_by_bits(case):
+    model, X, options = counted(case)
+    found = evaluation.compare_co_smoothing(X, estimator=model, held_out=[0], methods=["PCA"], **options)
+    assert list(found.values) == [case.tiny.kind.__name__, "PCA"]
+
+
+def predicted_forward(case):
+    model, X, options = counted(case)
+    found = evaluation.forward_prediction(model, X, **options)
+    assert all(np.isfinite(each).all() for each in found.values.values())
+
+
+def few_shot(case):
+    model, X, options = counted(case, separate=False)
+    assert np.isfinite(evaluation.few_shot_co_smoothing(model, X, 2, held_out=[0], **options).values["rates"]).all()
+
+
 def stable(case):
     found = stability(case.tiny.make(), case.X, n_runs=2)
     np.testing.assert_allclose(np.diag(found.agreement), 1.0, atol=1e-6)
@@ -259,6 +297,8 @@ PAIRS = {
         "cross_validate": cross_validated, "choose": chosen, "compare_baselines": compared, "stability": stable,
         "shuffle_test": shuffled, "diagnose": diagnosed, "decode": decoded, "between_factors": between,
         "align_latents": aligned, "align_states": aligned, "align_angles": aligned, "gap": far,
+        "co_smoothing": co_smoothed, "compare_co_smoothing": compared_by_bits, "forward_prediction": predicted_forward,
+        "few_shot_co_smoothing": few_shot,
     },
     plots: {
         "gap": gap_drawn,
@@ -288,11 +328,19 @@ OF_POPULATIONS = {
     **dict.fromkeys(EVERY, "expected a model of continuous latents"),
     **dict.fromkeys(("fa", "gpfa", "lds"), "is recognised by one network"),
 }
+NO_CHANNELS = dict.fromkeys({*STATES, "circular"}, "channels are recognised one by one")
 REFUSED = {
     "between_factors": {
         **dict.fromkeys({*STATES, "circular"}, "gives none: its latents are no coordinates"),
         "lda": "expected a dict of two factors or more",
     },
+    "co_smoothing": NO_CHANNELS,
+    "compare_co_smoothing": NO_CHANNELS,
+    "forward_prediction": {
+        **dict.fromkeys(set(EVERY) - SERIES, "expected a model over time"),
+        "hmm": "channels are recognised one by one",
+    },
+    "few_shot_co_smoothing": {"lda": "bins as in latents"},
     "trajectories": {
         **dict.fromkeys(set(EVERY) - SERIES, "got those of a model without time"),
         "hmm": "expected latents with a mean and a variance",

@@ -12,6 +12,8 @@ from rpmodels import checks, errors
 
 ArrayOrTrials = NDArray[Any] | Sequence[NDArray[Any]]
 """One array (…, K), or a list of trials (T_n, K) of any length."""
+LEAST_RATE = 1e-9
+"""Of predicted rates, in counts a bin: as the Neural Latents Benchmark has it."""
 
 
 def confusion(truth: NDArray[Any], states: NDArray[Any], n_states: int) -> NDArray[np.int64]:
@@ -157,6 +159,40 @@ def region_coverage(mean: NDArray[Any], covariance: NDArray[Any], truth: NDArray
     return float((distance <= chdtri(mean.shape[-1], 1.0 - level)).mean())
 
 
+def bits_per_spike(rates: ArrayOrTrials, counts: ArrayOrTrials, mean_rates: NDArray[Any] | None = None) -> float:
+    """What predicted rates say of every spike beyond the mean rate of its channel, by the Poisson likelihood, in bits.
+
+    (LL(rates) − LL(mean rates)) / (spikes · log 2), as the Neural Latents Benchmark counts it. Counts that are NaN are
+    left out, and rates are 1e-9 at least.
+
+    Args:
+        rates: (…, C), expected counts of every bin
+        counts: (…, C), what was counted
+        mean_rates: (C,) of the null model; default the means of these counts, as in the benchmark's own evaluation
+
+    """
+    predicted = _rows("rates", _as_trials("rates", rates), gaps=True)
+    seen = _rows("counts", _as_trials("counts", counts), gaps=True)
+    if predicted.shape != seen.shape:
+        raise errors.bad_value("rates", f"rows and channels {seen.shape} as in counts", predicted.shape)
+    known = ~np.isnan(seen)
+    if not np.isfinite(predicted[known]).all() or (predicted[known] < 0).any():
+        raise errors.bad_value("rates", "finite numbers ≥ 0 wherever something was counted", "others")
+    spikes = float(np.nansum(seen))
+    if spikes <= 0:
+        raise errors.bad_value("counts", "at least one spike", "none")
+    null = np.nansum(seen, 0) / np.maximum(known.sum(0), 1) if mean_rates is None else np.asarray(mean_rates)
+    return float(poisson_gain(predicted, seen, null).sum() / (spikes * np.log(2)))
+
+
+def poisson_gain(
+    rates: NDArray[np.float64], counts: NDArray[np.float64], mean_rates: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """LL(rates) − LL(mean rates) of every channel, in nats: (n, C), (n, C) and (C,) give (C,); NaN counts are none."""
+    rates, null = np.maximum(rates, LEAST_RATE), np.maximum(mean_rates, LEAST_RATE)
+    return np.asarray(np.nansum(counts * np.log(rates / null) - np.where(np.isnan(counts), 0.0, rates - null), 0))
+
+
 def _angles(
     name: str, angles: NDArray[Any], other_name: str, others: NDArray[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -194,14 +230,15 @@ def _as_trials(name: str, data: ArrayOrTrials) -> list[NDArray[np.float64]]:
     return trials
 
 
-def _rows(name: str, trials: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+def _rows(name: str, trials: Sequence[NDArray[np.float64]], gaps: bool = False) -> NDArray[np.float64]:
     widths = {trial.shape[-1] for trial in trials}
     if len(widths) > 1:
         raise errors.bad_value(name, "the same last axis in all trials", sorted(widths))
     rows = np.concatenate([trial.reshape(-1, trial.shape[-1]) for trial in trials])
     if not rows.size:
         raise errors.bad_value(name, "at least one time point and one dimension", rows.shape)
-    _finite(name, rows)
+    if not gaps:
+        _finite(name, rows)
     return rows
 
 

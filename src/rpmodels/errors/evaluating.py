@@ -69,3 +69,38 @@ def not_its_training_data(model: str, factor: str, expected: int, got: int) -> I
         f"X: expected the data that this {model} was fitted to, with the same sample_weight ({expected} of factor "
         f"'{factor}'), got others ({got}). Pass those of the fit, or an estimator that is not fitted."
     )
+
+
+def no_counts(factor: str, trial: int) -> InputError:
+    """Bits per spike of what are no spikes."""
+    return InputError(
+        f"Factor '{factor}', trial {trial}: expected counts, whole numbers ≥ 0 of shape (T, C), NaN where one is "
+        "missing. Bits per spike are of counts: bin spikes first (rp.adapters.binned), and give them unscaled."
+    )
+
+
+def which_counts(names: Sequence[str]) -> InputError:
+    """None, or more than one, of several factors."""
+    return InputError(f"factor: expected the name of the factor that was counted, one of {', '.join(names)}, got None.")
+
+
+def predicts_no_channels(model: str) -> InputError:
+    """Channels that are recognised by one network, or by a model that knows none."""
+    return InputError(
+        f"{model}: expected a model whose channels are recognised one by one, so that any of them can be predicted "
+        "from the others: RPFA, RPGPFA or RPLDS, with channels='separate' where counts do not suffice for it. For any "
+        "other there is few_shot_co_smoothing, by regressions from its latents."
+    )
+
+
+def no_ends(what: str, model: str) -> InputError:
+    """The end of what has no time."""
+    return InputError(f"{what}: expected a model over time, as trials have an end there; {model} has none.")
+
+
+def no_benchmark(name: str, found: str) -> InputError:
+    """A file of another form."""
+    return InputError(
+        f"{name}: expected spikes of a data set of the Neural Latents Benchmark, (trials, bins, units) arrays "
+        f"train_spikes_heldin, train_spikes_heldout and eval_spikes_heldin of one group, got {found}."
+    )

@@ -107,12 +107,17 @@ class WithChannels(ABC):
         found = channels.contributions(self._fitted(), observations)
         return {name: each.double().cpu().numpy() for name, each in found.items()}
 
+    @property
+    def populations_(self) -> tuple[str, ...]:
+        """The factors whose channels are recognised one by one."""
+        model = self._fitted()
+        return tuple(name for name in model.names if channels.is_population(model, name))
+
     def _population(self, factor: str | None) -> str:
         """The name of a population: the one that was asked for, or the only one there is."""
-        model = self._fitted()
         if factor is not None:
             return str(factor)
-        names = [name for name in model.names if channels.is_population(model, name)]
+        names = self.populations_
         if len(names) != 1:
-            raise errors.no_population(model.names[0], []) if not names else errors.which_population(names)
+            raise errors.which_population(names) if names else errors.no_population(self._fitted().names[0], [])
         return names[0]

@@ -1,7 +1,11 @@
 """Model choice, comparisons, and tests of what a model has found."""
 
 from rpmodels.alignment import align_angles, align_latents, align_states
+from rpmodels.evaluation.benchmark import LatentsBenchmark
+from rpmodels.evaluation.bits import BitsPerSpike
 from rpmodels.evaluation.calibration import BetweenFactors, between_factors
+from rpmodels.evaluation.co_smoothing import co_smoothing, few_shot_co_smoothing, forward_prediction
+from rpmodels.evaluation.co_smoothing_rivals import compare_co_smoothing
 from rpmodels.evaluation.comparison import Comparison, compare_baselines
 from rpmodels.evaluation.cross_validation import Choice, CrossValidation, choose, cross_validate
 from rpmodels.evaluation.decoding import Decoder, Decoding, decode
@@ -13,6 +17,7 @@ from rpmodels.evaluation.stability import Stability, stability
 
 __all__ = [
     "BetweenFactors",
+    "BitsPerSpike",
     "Choice",
     "Comparison",
     "CrossValidation",
@@ -22,6 +27,7 @@ __all__ = [
     "Finding",
     "Gap",
     "GapRow",
+    "LatentsBenchmark",
     "ShuffleTest",
     "Stability",
     "TrialFolds",
@@ -30,10 +36,14 @@ __all__ = [
     "align_states",
     "between_factors",
     "choose",
+    "co_smoothing",
     "compare_baselines",
+    "compare_co_smoothing",
     "cross_validate",
     "decode",
     "diagnose",
+    "few_shot_co_smoothing",
+    "forward_prediction",
     "gap",
     "shuffle_test",
     "stability",

@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 from rpmodels import alignment, checks, errors, metrics
 from rpmodels.estimators import Latents, RPMEstimator, default_for
 from rpmodels.evaluation.decoding import READINGS
-from rpmodels.evaluation.folds import Given, Index, TrialFolds, divisible, n_trials, subset
+from rpmodels.evaluation.folds import Fold, Given, Index, divisible, folds_of, n_trials, subset
 from rpmodels.evaluation.methods import Bins, latents_of, scores_of
 from rpmodels.evaluation.rivals import Rivals, rivals_of
 from rpmodels.learning.parallel import parallel_each, parallel_map
@@ -68,7 +68,7 @@ def compare_baselines(
         X: trials or rows, as `fit` takes them, but one long recording: cut it into trials first
         y: one value per bin or per trial
         estimator: the RPM; default RPGPFA(3) for series, RPFA(2) for tables
-        cv: folds, or a splitter
+        cv: folds, a splitter, or pairs of (training, held-out) trials
         groups: trials that stay together
         n_seeds: fits of every fold
         random_state: the first seed
@@ -81,14 +81,11 @@ def compare_baselines(
     checks.integer("n_seeds", n_seeds, 1)
     model = estimator if estimator is not None else default_for(X)
     rivals = rivals_of(model.description.latent)
-    names = _names(methods, type(model).__name__)
-    if names is not None:
-        rivals.check(names)
+    names = named_rivals(methods, type(model).__name__, rivals)
     given = divisible(model, X, **options)
     if y is not None and n_trials(y) != n_trials(given.X):
         raise errors.bad_value("y", f"{n_trials(given.X)} trials as in X", n_trials(y))
-    splitter = TrialFolds(cv) if isinstance(cv, int) else cv
-    tasks = [(fold, random_state + seed) for fold in splitter.split(given.X, None, groups) for seed in range(n_seeds)]
+    tasks = [(fold, random_state + seed) for fold in folds_of(cv, given.X, groups) for seed in range(n_seeds)]
     # Results as they come move the bar; without one, any back end that joblib was told of will do.
     each_task = parallel_each if progress else parallel_map
     results = each_task(_one_fold, list(enumerate(tasks)), n_jobs, model, rivals, names, given, y)
@@ -100,15 +97,17 @@ def compare_baselines(
     })  # fmt: skip
 
 
-def _names(methods: Sequence[str] | None, own: str) -> list[str] | None:
-    """Of the rivals asked for; None for all."""
+def named_rivals(methods: Sequence[str] | None, own: str, rivals: Rivals) -> list[str] | None:
+    """Those asked for, known and installed; None for all."""
     if methods is None:
         return None
-    return [each for each in ([methods] if isinstance(methods, str) else methods) if each != own]
+    names = [each for each in ([methods] if isinstance(methods, str) else methods) if each != own]
+    rivals.check(names)
+    return names
 
 
 def _one_fold(
-    task: tuple[int, tuple[tuple[Index, Index], int]],
+    task: tuple[int, tuple[Fold, int]],
     estimator: RPMEstimator,
     rivals: Rivals,
     names: Sequence[str] | None,
@@ -161,7 +160,7 @@ def _labels(y: Any, states: Sequence[NDArray[Any]] | None, of_sites: bool) -> li
     return list(np.split(codes, np.cumsum([len(each) for each in parts])[:-1]))
 
 
-def _accuracy(found: Latents, labels: Sequence[NDArray[Any]], size: int, fold: tuple[Index, Index]) -> float:
+def _accuracy(found: Latents, labels: Sequence[NDArray[Any]], size: int, fold: Fold) -> float:
     """Of states matched to labels on the training trials."""
     (known, seen), (truth, new) = (
         (np.concatenate(subset(labels, index)), np.concatenate(subset(found.states, index))) for index in fold

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from rpmodels import errors
 from rpmodels.estimators import RPMEstimator
 from rpmodels.estimators.arguments import every_argument
-from rpmodels.evaluation.folds import Given, Index, TrialFolds, divisible
+from rpmodels.evaluation.folds import Fold, Given, divisible, folds_of
 from rpmodels.free_energy import Score
 from rpmodels.learning.parallel import parallel_map
 
@@ -56,7 +56,7 @@ def cross_validate(
     Args:
         estimator: not fitted, and left so
         X: trials in any form that `fit` takes, but one long recording: cut it into trials first
-        cv: number of folds, or a splitter with `split(X, y, groups)`
+        cv: number of folds, a splitter with `split(X, y, groups)`, or pairs of (training, held-out) trials
         groups: one label per trial; trials of one group (a session, a subject) are never on both sides
         times: as in `fit`, for estimators that take them
         inputs: as in `fit`, for estimators that take them
@@ -66,13 +66,11 @@ def cross_validate(
 
     """
     given = divisible(estimator, X, times=times, inputs=inputs, presence=presence, sample_weight=sample_weight)
-    splitter = TrialFolds(cv) if isinstance(cv, int) else cv
-    folds = list(splitter.split(given.X, None, groups))
-    scored = list(parallel_map(_score, folds, n_jobs, estimator, given))
+    scored = list(parallel_map(_score, folds_of(cv, given.X, groups), n_jobs, estimator, given))
     return CrossValidation(tuple(new for new, _ in scored), tuple(old for _, old in scored))
 
 
-def _score(fold: tuple[Index, Index], estimator: RPMEstimator, given: Given) -> tuple[Score, Score]:
+def _score(fold: Fold, estimator: RPMEstimator, given: Given) -> tuple[Score, Score]:
     training, held_out = (given.only(index) for index in fold)
     fitted = training.fit(clone(estimator))
     return fitted.score(held_out.X, **held_out.new), fitted.score_

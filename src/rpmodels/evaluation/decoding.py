@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from rpmodels import checks, errors
-from rpmodels.evaluation.folds import TrialFolds, n_trials, subset
+from rpmodels.evaluation.folds import folds_of, n_trials, subset
 
 PENALTIES = np.logspace(-3, 3, 13)
 NEIGHBOURS = 15
@@ -118,15 +118,14 @@ def decode(latents: Any, behaviour: Any, *, kind: str = "ridge", cv: int | Any =
         latents: (N, T, K), a list of (T_n, K), or (N, K)
         behaviour: numbers or labels for every time point, or one for every trial
         kind: "ridge" or "knn"
-        cv: folds, or a splitter
+        cv: folds, a splitter, or pairs of (training, held-out) trials
         groups: trials that stay together
 
     """
-    splitter = TrialFolds(cv) if isinstance(cv, int) else cv
     if n_trials(latents) != n_trials(behaviour):
         raise errors.bad_value("behaviour", f"{n_trials(latents)} trials as in latents", n_trials(behaviour))
     scores, labels = [], False
-    for training, held_out in splitter.split(latents, None, groups):
+    for training, held_out in folds_of(cv, latents, groups):
         decoder = Decoder(kind).fit(subset(latents, training), subset(behaviour, training))
         scores.append(decoder.score(subset(latents, held_out), subset(behaviour, held_out)))
         labels = decoder.labels_

@@ -12,6 +12,8 @@ from rpmodels import checks, errors
 from rpmodels.estimators import RPMEstimator, check_divisible, plain_data
 
 Index = NDArray[np.int64]
+Fold = tuple[Index, Index]
+"""Training trials, and those that are held out."""
 
 
 def n_trials(X: Any) -> int:
@@ -99,3 +101,11 @@ class TrialFolds:
         if len(groups) != count:
             raise errors.bad_value("groups", f"one for each of {count} trials", f"{len(groups)}")
         yield from GroupKFold(self.n_splits).split(rows, groups=np.asarray(groups))
+
+
+def folds_of(cv: Any, X: Any, groups: Any = None) -> list[Fold]:
+    """From a number of folds, a splitter with `split(X, y, groups)`, or pairs of (training, held-out) trials."""
+    if isinstance(cv, int):
+        cv = TrialFolds(cv)
+    pairs = cv.split(X, None, groups) if hasattr(cv, "split") else cv
+    return [(np.asarray(training), np.asarray(held_out)) for training, held_out in pairs]

@@ -6,25 +6,29 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import PoissonRegressor
 from sklearn.model_selection import StratifiedKFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from rpmodels import RPGPFA, datasets
 from rpmodels.evaluation import Decoder, TrialFolds
+from rpmodels.evaluation.bits import PROBABILITIES, RATES
+from rpmodels.evaluation.co_smoothing import gained_by
+from rpmodels.evaluation.co_smoothing_rivals import gained_by_rival
 from rpmodels.evaluation.comparison import scaled_bins
+from rpmodels.evaluation.counts import Counts, chosen_channels
 from rpmodels.evaluation.decoding import READINGS, Reading
-from rpmodels.evaluation.folds import Index, subset
+from rpmodels.evaluation.folds import Fold, Index, subset
 from rpmodels.evaluation.methods import Bins, latents_of, scores_of
+from rpmodels.evaluation.read_outs import PoissonReadOut
 from rpmodels.evaluation.rivals import LINEAR
+from rpmodels.inference import NaturalGradient
 from rpmodels.observations import read
 from rpmodels.paper.experiments.experiment import Outcome
 from rpmodels.paper.experiments.real_sets import RealSet, Task
 
-PENALTY = 1e-3
-"""Of the Poisson regressions: as good as none."""
-Fold = tuple[Index, Index]
+HELD_OUT = 0.25
+"""Of the units, in co-smoothing."""
+REFINED = NaturalGradient(steps=2)
+"""How q is found there."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +41,12 @@ class Trials:
 
 
 class Population(RealSet):
-    """RP-GPFA and its rivals: every reading of the latents, and the first of them from rates.
+    """RP-GPFA and its rivals: every reading of the latents, the first of them from rates, and co-smoothing.
 
-    Rates are by a Poisson regression of every unit on the latents; of rivals that are chosen, on those of the first
-    reading.
+    Rates of RP-GPFA are its own where its units are recognised one by one; those of others are by a Poisson regression
+    of every unit on the latents; of rivals that are chosen, on those of the first reading. Co-smoothing is bits per
+    spike from rates by the same rule for all ("co_smoothing"), and by the RPM's own probabilities ("co_smoothing_own"):
+    a quarter of the units, drawn from the seed, is hidden.
     """
 
     own = "RP-GPFA"
@@ -60,22 +66,46 @@ class Population(RealSet):
         return Outcome(metrics, {"folds": [{**each.metrics, **each.extras} for each in found]})
 
     def _own(self, task: Task, data: Trials, fold: Fold) -> Outcome:
-        model = RPGPFA(int(task.condition), random_state=task.seed, **task.fit).fit(subset(data.counts, fold[0]))
-        found = [np.asarray(each, np.float64) for each in model.transform(data.counts)]
-        rates = poisson_rates(found, data.counts, fold[0])
+        model = RPGPFA(int(task.condition), random_state=task.seed, **task.fit)
+        counts = Counts.of(model, data.counts, None)
+        training, held_out = (counts.only(index) for index in fold)
+        training.given.fit(model)
+        found = _doubles(model.transform(data.counts))
         latents = dict.fromkeys(self.readings, found)
-        return Outcome(self._read(latents, data, fold) | self._read_rates(rates, data, fold))
+        if not model.populations_:
+            return self._outcome(latents, poisson_rates(found, data.counts, fold[0]), data, fold, {})
+        gained = gained_by(model, training, held_out, self._hidden(task, data), REFINED)
+        names = {RATES: "co_smoothing", PROBABILITIES: "co_smoothing_own"}
+        bits = {name: gained[measure].total for measure, name in names.items()}
+        return self._outcome(latents, _doubles(model.rates(data.counts)), data, fold, bits)
 
     def _peer(self, task: Task, data: Trials, fold: Fold) -> Outcome:
         size, bins = int(task.condition), scaled_bins(read({"x": data.counts}, series=True), fold[0])
         seen, behaviour = (subset(each, fold[0]) for each in (bins, data.behaviour))
-        chosen = self.peer(task.method, [bins[0].shape[1]]).chosen(seen, behaviour, self.readings, size, task.seed)
+        method = self.peer(task.method, [bins[0].shape[1]])
+        chosen = method.chosen(seen, behaviour, self.readings, size, task.seed)
         found = latents_of(chosen, seen, bins, size, task.seed)
         rates = poisson_rates(found[self._first], data.counts, fold[0])
-        scores = self._read(found, data, fold) | self._read_rates(rates, data, fold)
+        gained = gained_by_rival(method, data.counts, self._hidden(task, data), fold, size, task.seed)
         # Nobody else has a width; the runner writes what was chosen beside the numbers.
         widths = {f"smoothing_{name}": getattr(each, "smoothing", None) for name, each in chosen.items()}
-        return Outcome(scores, {name: each for name, each in widths.items() if each is not None})
+        extras = {name: each for name, each in widths.items() if each is not None}
+        return self._outcome(found, rates, data, fold, {"co_smoothing": gained.total}, extras)
+
+    def _hidden(self, task: Task, data: Trials) -> Index:
+        return chosen_channels(HELD_OUT, data.counts[0].shape[1], task.seed)
+
+    def _outcome(
+        self,
+        found: Mapping[str, Bins],
+        rates: Bins,
+        data: Trials,
+        fold: Fold,
+        bits: Mapping[str, float],
+        extras: Mapping[str, Any] | None = None,
+    ) -> Outcome:
+        from_rates = self._read({self._first: rates}, data, fold)[self._first]
+        return Outcome({**self._read(found, data, fold), f"{self._first}_rates": from_rates, **bits}, extras or {})
 
     @property
     def _first(self) -> str:
@@ -83,9 +113,6 @@ class Population(RealSet):
 
     def _read(self, found: Mapping[str, Bins], data: Trials, fold: Fold) -> dict[str, float]:
         return scores_of(self.readings, found, data.behaviour, fold)
-
-    def _read_rates(self, rates: Bins, data: Trials, fold: Fold) -> dict[str, float]:
-        return {f"{self._first}_rates": self._read({self._first: rates}, data, fold)[self._first]}
 
 
 class Track(Population):
@@ -141,6 +168,10 @@ class Simulated(Population):
         return Trials(list(counts), list(z), list(TrialFolds(folds, seed).split(z)))
 
 
+def _doubles(trials: Any) -> Bins:
+    return [np.asarray(each, np.float64) for each in trials]
+
+
 def right_direction(latents: Any, points: Any, new: Any, truth: Any) -> float:
     """Share of bins whose direction, by a linear map of latents to points of the circle, is within π/8."""
     found = np.concatenate(Decoder().fit(latents, points).predict(new))
@@ -150,15 +181,5 @@ def right_direction(latents: Any, points: Any, new: Any, truth: Any) -> float:
 
 
 def poisson_rates(latents: Bins, counts: Bins, training: Index) -> Bins:
-    """Rates of every unit by a Poisson regression on the latents, fitted on the training trials.
-
-    New latents are brought into the range of the training trials first: exponentials of what lies further out would
-    decide the whole reading. (Limits on the rates themselves would tear units apart that belong together.)
-    """
-    seen, spikes = (np.concatenate(subset(each, training)) for each in (latents, counts))
-    rows = np.clip(np.concatenate(latents), seen.min(0), seen.max(0))
-    rates = np.zeros((len(rows), spikes.shape[1]))
-    for unit in np.flatnonzero(spikes.any(0)):
-        model = make_pipeline(StandardScaler(), PoissonRegressor(alpha=PENALTY, max_iter=1000))
-        rates[:, unit] = model.fit(seen, spikes[:, unit]).predict(rows)
-    return list(np.split(rates, np.cumsum([len(each) for each in latents])[:-1]))
+    """Rates of every unit by a Poisson regression on the latents, fitted on the training trials."""
+    return PoissonReadOut().fit(subset(latents, training), subset(counts, training)).predict(latents)
