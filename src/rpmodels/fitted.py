@@ -1,6 +1,6 @@
 """A fitted model: what is known afterwards. F_j over all training data, and the two verbs `posterior` and `score`."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -12,10 +12,9 @@ from torch import Tensor, nn
 
 from rpmodels import errors
 from rpmodels.carriers import Batch, Doubles, Factor, Factors, LocalParameters, LocalTable, Sites
-from rpmodels.families import FullGaussian
 from rpmodels.free_energy import FreeEnergy, Score, fit_ceiling, free_energy
 from rpmodels.inference import EStep
-from rpmodels.mixtures import AtomMixture, ExpectedLogMixture, Mixture, PopulationMixture
+from rpmodels.mixtures import AtomMixture, ExpectedLogMixture, Mixture, restored
 from rpmodels.model import RPM
 from rpmodels.observations import FactorSpec, Observations
 from rpmodels.priors import Posterior, Prior
@@ -94,7 +93,7 @@ class FittedRPM(nn.Module):
         """What is fitted stays in evaluation mode; to train it further, train its `pattern`."""
         return super().train(False)
 
-    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "FittedRPM":
+    def _apply(self, fn: Any, recurse: bool = True) -> "FittedRPM":
         self._summaries = {}  # they follow the atoms to another device or precision
         return cast("FittedRPM", super()._apply(fn, recurse))  # type: ignore[no-untyped-call]
 
@@ -151,10 +150,8 @@ class FittedRPM(nn.Module):
     def _mixture(self, name: str) -> Mixture:
         curves = self.recogniser(name).curves()
         stored = cast(_StoredAtoms, self._atoms[self.names.index(name)])
-        family, shared = stored.family, self.pattern.atoms.shared
-        if curves is not None:
-            return PopulationMixture(cast(FullGaussian, family), stored.reference, shared, curves)
-        return AtomMixture(family, stored.reference, shared, stored.g, stored.log_count)
+        atoms = AtomMixture(stored.family, stored.reference, self.pattern.atoms.shared, stored.g, stored.log_count)
+        return restored(atoms, curves)
 
     # ---- new data ---------------------------------------------------------------------------
 
@@ -204,10 +201,9 @@ class FittedRPM(nn.Module):
     @torch.no_grad()
     def ceiling(self, observations: Observations) -> float:
         """The highest mean score that any fit of these training observations can have."""
-        mixtures = {name: self._mixture(name) for name in self.names}
-        if any(isinstance(each, PopulationMixture) for each in mixtures.values()):
+        if any(self.recogniser(name).curves() is not None for name in self.names):
             return self._highest(observations)
-        log_totals = {name: each.log_total.cpu() for name, each in mixtures.items()}
+        log_totals = {name: self.atoms(name).log_total.cpu() for name in self.names}
         present = {name: torch.as_tensor(observations.present[name]) for name in self.names}
         weights = torch.as_tensor(observations.weights)
         return fit_ceiling(present, weights, log_totals, self.prior.family)

@@ -1,42 +1,34 @@
 """What estimators with continuous latents share: the choice of parts, and the verbs of a Gaussian posterior."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rpmodels import errors, families, learning, log_weight, mixtures
+from rpmodels import families, learning, log_weight, mixtures
 from rpmodels.checks import Integer
 from rpmodels.estimators import parts, posteriors, regularisation, tables
-from rpmodels.estimators.arguments import AUTO, GroupOf, argument
+from rpmodels.estimators.arguments import GroupOf, argument
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.building import model_of_numbers
 from rpmodels.estimators.channels import WithChannels
-from rpmodels.estimators.common import WithFactors
 from rpmodels.estimators.description import Latents
-from rpmodels.estimators.going_on import given_latents
 from rpmodels.estimators.groups import Inference
 from rpmodels.estimators.layout import Layout, joined
-from rpmodels.estimators.populations import CHANNELS, populations
+from rpmodels.estimators.population_plan import PlanningPopulations
 from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.free_energy import Score
 from rpmodels.inference import EStep
-from rpmodels.learning.batches import Divided
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.priors import Prior
 from rpmodels.seeding import spawn
 
-POPULATION_STEP, FEWEST_TRIALS = 2**16, 16
-"""Channels of all sites, and trials at least, that a step of populations has: the noise of small batches leads fits of
-different seeds to different maxima, large ones cost time."""
 
-
-class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, WithChannels, ABC):
+class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, WithChannels, ABC):
     """RP-FA and RP-GPFA: the same parts, the same verbs, another prior."""
 
     usual: ClassVar[Mapping[str, Any]] = {
@@ -47,12 +39,6 @@ class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, WithChann
     }
 
     n_latents: int = argument(Integer(1), "K", default=2, kw_only=False)
-    channels: Any = argument(
-        CHANNELS,
-        "of factors that are vectors: recognised one by one, as a population, or by one network for all; auto: counts "
-        "one by one",
-        default="auto",
-    )
     inference: Inference | None = argument(GroupOf(Inference), "how q is found and ⟨log F⟩ computed", default=None)
     n_init = 3
     gaps = True
@@ -75,33 +61,11 @@ class ContinuousEstimator(TransformerMixin, WithFactors, RPMEstimator, WithChann
         return regularisation.continuous_regularisation(observations)
 
     def _training(self, observations: Observations) -> learning.TrainingSettings:
-        settings = replace(super()._training(observations), alternate=self._chosen().inference.alternate)
-        names = self._populations(observations)
-        if self._chosen().training.batch_size != AUTO or not names:
-            return settings
-        channels = sum(observations.specs[name].event_shape[0] for name in names)
-        fitting = regularisation.batch_size(AUTO, observations, POPULATION_STEP // channels, FEWEST_TRIALS)
-        return replace(settings, batch_size=fitting)
-
-    def _populations(self, observations: Observations) -> frozenset[str]:
-        """The factors whose channels are recognised one by one."""
-        alone = not self.description.in_time
-        found = populations(observations, self.channels, self.factors, self.network, alone)
-        if found and self.recognition is not None and self.recognition.covariance == "diagonal":
-            raise errors.population_needs_full("a diagonal one")
-        return found
-
-    def _all_starts(self, data: Divided, training: learning.TrainingSettings) -> Sequence[learning.Start]:
-        """Populations begin at a linear model, which is the same for every seed."""
-        if not self._populations(data.everything):
-            return super()._all_starts(data, training)
-        given = self._chosen().search.start
-        own = None if given is None else given_latents(self, given, data.everything)[data.index]
-        return [learning.PopulationStart(self.max_iter, own)]
+        return replace(super()._training(observations), alternate=self._chosen().inference.alternate)
 
     def _build(self, observations: Observations) -> RPM:
         return model_of_numbers(
-            partial(self._prior, observations=observations),
+            lambda family: self._prior(family, observations),
             self.n_latents,
             self._atoms(observations),
             observations,

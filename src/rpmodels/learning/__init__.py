@@ -10,7 +10,6 @@ from rpmodels.learning.finish import Finish, NoFinish, QuasiNewton
 from rpmodels.learning.loop import Objective, State, steps
 from rpmodels.learning.moves import Move, SplitMerge
 from rpmodels.learning.objective import RPMObjective
-from rpmodels.learning.population_start import PopulationStart
 from rpmodels.learning.run import Run
 from rpmodels.learning.settings import RULES, Strong, TrainingSettings
 from rpmodels.learning.site_moves import SplitMergeSites
@@ -42,7 +41,6 @@ __all__ = [
     "NoFinish",
     "Objective",
     "Plan",
-    "PopulationStart",
     "QuasiNewton",
     "RPMObjective",
     "RandomStart",

@@ -17,7 +17,7 @@ from rpmodels.mixtures.interior_bound import FreeInteriorBound, InteriorBound, O
 from rpmodels.mixtures.marginals import Empirical, GaussianMarginal, KernelDensity, Marginal, as_it_is
 from rpmodels.mixtures.mixture import AtomMixture, Mixture, TableMixture
 from rpmodels.mixtures.monte_carlo import MonteCarlo
-from rpmodels.mixtures.population import PopulationMixture, collected, in_a_step
+from rpmodels.mixtures.population import PopulationMixture, collected, in_a_step, restored
 from rpmodels.mixtures.quadrature import GaussHermite, SharedGrid, quadrature
 from rpmodels.mixtures.second_order import SecondOrder
 
@@ -56,4 +56,5 @@ __all__ = [
     "joined_atoms",
     "of_all_processes",
     "quadrature",
+    "restored",
 ]

@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from rpmodels.carriers import Channels, Curves, Factor, NamedTensors, SiteMarginal
 from rpmodels.families import Family, FullGaussian
 from rpmodels.mixtures.atoms import AtomPolicy
-from rpmodels.mixtures.mixture import Approximation, Mixture
+from rpmodels.mixtures.mixture import Approximation, AtomMixture, Mixture
 from rpmodels.mixtures.quadrature import hermite
 from rpmodels.mixtures.reduce import PAIR_BUDGET
 
@@ -163,6 +163,14 @@ def collected(
         return policy.collect(family, reference, factor, weights)
     assert isinstance(family, FullGaussian)
     return PopulationMixture(family, reference, policy.shared, curves)
+
+
+def restored(atoms: AtomMixture, curves: Curves | None) -> Mixture:
+    """The mixture of a fitted model: the atoms that were kept, or of a population that of its curves."""
+    if curves is None:
+        return atoms
+    assert isinstance(atoms.family, FullGaussian)
+    return PopulationMixture(atoms.family, atoms.reference, atoms.shared, curves)
 
 
 def in_a_step(
