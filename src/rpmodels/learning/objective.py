@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
+import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rpmodels import errors
@@ -110,11 +112,13 @@ class RPMObjective(Objective[RPM]):
         """F_j over all the data."""
         return FittedRPM.collected(self.model, observations)
 
-    def scored(self, parts: Sequence[Observations], atoms: Observations) -> list[Values]:
+    def scored(
+        self, observations: Observations, parts: Sequence[NDArray[np.int64]], atoms: Observations
+    ) -> list[Values]:
         """F of every observation, each against the atoms of these training data plus itself, as new data are."""
         with seeded(0):  # some p₀ are drawn from
-            fitted = FittedRPM.collected(self.model, atoms)
-            return [fitted.free_energies(part).values for part in parts]
+            values = FittedRPM.collected(self.model, atoms).free_energies(observations).values
+        return [values[part] for part in parts]
 
     def is_direct(self) -> bool:
         """Whether networks have no hidden layer, nothing is drawn or local, and ⟨log F⟩ is exact or a bound."""

@@ -51,8 +51,9 @@ def teach(model: RPM, observations: Observations, latents: NDArray[Any], seed: i
         z = torch.as_tensor(latents[index][:, : batch.sites.exists.shape[1]], device=model.device)
         t = family.statistic(z if finite else z.to(model.dtype)).to(model.dtype)
         loss = torch.zeros((), dtype=model.dtype, device=model.device)
-        with seeded(batches.step_seed()):
+        with torch.no_grad():  # a lesson is for the networks, whatever the prior
             references = model.references(batch.sites)
+        with seeded(batches.step_seed()):
             for (name, recogniser), factor in zip(model.recognisers(), model.recognise(batch).values(), strict=True):
                 log_f = recogniser.family.log_density(references[name] + factor.g, factor.targets.mean(t))
                 loss = loss - factor.masked(log_f).sum() / factor.present.sum().clamp_min(1)
