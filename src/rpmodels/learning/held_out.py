@@ -1,6 +1,5 @@
 """Which weights of a run are the best, and when none better will come: held-out observations say so."""
 
-import copy
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from rpmodels import errors
 from rpmodels.learning.batches import Divided
 from rpmodels.learning.convergence import LAST, RISING
 from rpmodels.learning.loop import Objective, State
+from rpmodels.learning.trainable import copied
 
 FIRST = 0
 """The step before all others: a start that was taught may be better than anything that follows."""
@@ -82,7 +82,7 @@ class HeldOut:
         self.curve.append({"step": step, "training": float(training.mean()), "validation": float(validation.mean())})
         if self._better(validation):
             self._best, self._best_step = validation, step
-            self._weights = copy.deepcopy(self._objective.state_dict())
+            self._weights = copied(self._objective.state_dict())
 
     def _better(self, values: NDArray[np.float64]) -> bool:
         if not np.isfinite(values).all():

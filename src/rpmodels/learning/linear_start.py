@@ -22,6 +22,7 @@ from rpmodels.learning.objective import RPMObjective
 from rpmodels.learning.run import Run
 from rpmodels.learning.settings import TrainingSettings
 from rpmodels.learning.starts import Lesson, Start, TaughtStart
+from rpmodels.learning.trainable import copied
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.recognition import ConstantPrecision, WithLinear, has_no_hidden_layer, reinitialise
@@ -56,7 +57,7 @@ class LinearStart(Start):
         lesson = self.start.find(model, observations, seed)
         with seeded(seed):
             reinitialise(model.recognition)
-        before = copy.deepcopy(model.state_dict())
+        before = copied(model.state_dict())
         with _straight(model):
             learnt = self._learnt(model, lesson, observations, seed)
         if not learnt:

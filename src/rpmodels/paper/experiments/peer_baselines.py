@@ -32,7 +32,7 @@ ROWS = (
     Row("k-means"),
 )
 RATES = {
-    "supervised": 1e-3,
+    "supervised": 1e-2,
     "VQ-VAE": 1e-3,
     "GS-VAE": 3e-3,
     "GS-soft-VQ-VAE": 3e-3,
