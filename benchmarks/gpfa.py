@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import matplotlib as mpl
 import numpy as np
@@ -26,7 +26,7 @@ import matplotlib.pyplot as plt
 from matplotlib.ticker import LogLocator
 
 import rpmodels as rp
-from rpmodels.learning import Run, TrainingSettings
+from rpmodels.learning import RPMObjective, Run, TrainingSettings
 from rpmodels.learning.batches import Divided
 from rpmodels.learning.loop import Consumer, State
 from rpmodels.persistence import write_json
@@ -141,10 +141,10 @@ class Clock:
             begun = time.perf_counter()
             so_far = self.now()
             batch = self._observations.batch(np.arange(len(self._observations)), run.model.dtype, run.model.device)
-            run.model.eval()
+            objective = cast(RPMObjective, run.objective.eval())
             with torch.no_grad():
-                posterior = run.model.evaluate(batch, float(batch.size)).posterior
-            run.model.train()
+                posterior = objective.evaluate(batch).posterior
+            objective.train()
             error = rp.metrics.nmse(posterior.mu[..., :1].numpy(), self._z)
             for level in LEVELS:
                 if error <= level:

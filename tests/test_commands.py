@@ -1,6 +1,5 @@
 """The commands, the runner, the page, and what they write."""
 
-import functools
 import html.parser
 import json
 import os
@@ -14,9 +13,9 @@ import rpmodels as rp
 from command_line import command
 from rpmodels import cli, persistence, plots
 from rpmodels.errors import RunError
-from rpmodels.learning import TrainingSettings
 from rpmodels.paper.experiments import experiment, runner
 from rpmodels.paper.experiments.experiment import Experiment, Outcome, Row
+from rpmodels.paper.experiments.peer_baselines import Budget
 from rpmodels.paper.experiments.peer_supervision import Settings
 
 
@@ -130,12 +129,8 @@ class _Parser(html.parser.HTMLParser):
 def test_peer_supervision_from_its_command_line_and_its_page(tmp_path, monkeypatch):
     """Seconds long: the real experiment with few steps."""
     monkeypatch.setattr(
-        "rpmodels.paper.experiments.peer_supervision.RPCategorical",
-        lambda k, **options: rp.RPCategorical(k, n_init=2, max_iter=20, **options),
-    )
-    monkeypatch.setattr(
-        "rpmodels.paper.experiments.peer_supervision.TrainingSettings",
-        functools.partial(TrainingSettings, max_iter=20),
+        "rpmodels.paper.experiments.peer_supervision.table_budget",
+        lambda row, settings: Budget(settings.n_states, n_init=2, max_iter=20, learning_rate=3e-3),
     )
     out = tmp_path / "out"
     result = command("run", "peer-supervision", "--out", str(out), "--seeds", "1")

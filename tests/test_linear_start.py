@@ -8,8 +8,9 @@ import torch
 
 import rpmodels as rp
 from rpmodels.errors import NumericalError
-from rpmodels.learning import AsGiven, NoFinish, Objective, QuasiNewton, RPMObjective, SmoothStart, TrainingSettings
-from rpmodels.learning.batches import Divided
+from rpmodels.fitted import FittedRPM
+from rpmodels.learning import GivenStart, NoFinish, Objective, QuasiNewton, RPMObjective, SmoothStart, TrainingSettings
+from rpmodels.learning.batches import Divided, divide
 from rpmodels.learning.held_out import HeldOut
 from rpmodels.learning.linear_start import LinearStart
 from rpmodels.observations import read
@@ -127,14 +128,29 @@ def test_where_numbers_fail_the_start_is_the_other_one():
         torch.testing.assert_close(model.state_dict()[name], each)
 
 
+def test_what_is_taught_is_found_once():
+    class Counted(SmoothStart):
+        found = 0
+
+        def find(self, *given):
+            self.found += 1
+            return super().find(*given)
+
+    model, observations = prepared(np.random.default_rng(0).standard_normal((30, 20, 4)))
+    start = Counted(8)
+    LinearStart(start, TrainingSettings(max_iter=8), enough=np.inf)(model, observations, 3)  # taught twice
+    assert start.found == 1
+
+
 def test_networks_without_a_linear_map_are_left_to_the_other_start():
     observations = read({"a": np.arange(40) % 3, "b": np.arange(40) % 3})
     networks = {name: LookupTable(3, 3) for name in ("a", "b")}
     model = rp.RPM(rp.priors.CategoricalPrior.uniform(3), networks)
     model.prepare(observations)
-    before = weights_of(model)
-    LinearStart(AsGiven(), TrainingSettings())(model, observations, 3)
-    for name, each in before.items():
+    alone, start = copy.deepcopy(model), GivenStart(np.arange(len(observations))[:, None] % 3)
+    LinearStart(start, TrainingSettings())(model, observations, 3)
+    start(alone, observations, 3)
+    for name, each in weights_of(alone).items():
         torch.testing.assert_close(model.state_dict()[name], each)
 
 
@@ -188,17 +204,29 @@ def test_less_than_its_error_is_no_better():
         def state_dict(self):
             return {"seen": torch.zeros(())}
 
-        def scored(self, parts, atoms):
+        def scored(self, observations, parts, atoms):
             now = np.asarray(next(self.values), float)
             return [now, now]
 
     observations = read({"a": np.random.default_rng(0).standard_normal((8, 2)), "b": np.zeros((8, 2))})
-    data = Divided(observations, observations, observations.subset(np.arange(4)), np.arange(8))
+    held_out, training = np.arange(4), np.arange(4, 8)
+    data = Divided(observations, observations.subset(training), observations.subset(held_out), training)
     noisy, clear, broken = [2.0, 0.0, 1.5, 0.6], [1.3, 1.3, 1.4, 1.2], [np.nan] * 4
     watching = HeldOut(Scripted([[1.0] * 4, noisy, broken, clear]), data, 100, None)
     for step, best in enumerate([1.0, 1.0, 1.0, 1.3]):
         watching._look(step)
         assert watching.best == pytest.approx(best)
+
+
+def test_held_out_observations_are_scored_as_if_alone():
+    x = smooth(30)
+    model, observations = prepared(x)
+    data = divide(observations, 0.2, 0)
+    np.testing.assert_array_equal(data.everything.subset(data.held_out).values["x"], data.validation.values["x"])
+    watching = HeldOut(RPMObjective(model, data.training).eval(), data, 100, 10)
+    watching._look(1)
+    alone = FittedRPM.collected(model, data.training.subset(np.arange(10) * 2)).score(data.validation)
+    assert watching.curve[0]["validation"] == pytest.approx(float(alone), rel=1e-5)
 
 
 def test_it_can_be_saved(tmp_path):

@@ -17,6 +17,7 @@ from rpmodels.estimators.regularisation import Regularisation, batch_size, eithe
 from rpmodels.fitted import FittedRPM
 from rpmodels.learning.batches import Divided
 from rpmodels.learning.linear_start import LinearStart
+from rpmodels.learning.starts import TaughtStart
 from rpmodels.mixtures import AtomPolicy, Empirical, ExtraAtoms
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -103,7 +104,7 @@ class Planning(CommonArguments, ABC):
         if self.strong is not None:
             return starts
         enough = self._enough(data.training)
-        return [LinearStart(each, training, enough) if each.taught else each for each in starts]
+        return [LinearStart(each, training, enough) if isinstance(each, TaughtStart) else each for each in starts]
 
     def _training(self, observations: Observations) -> learning.TrainingSettings:
         """Settings of the loop for these data."""

@@ -68,6 +68,11 @@ class Divided:
         return Divided(observations, observations, None, np.arange(len(observations)))
 
     @property
+    def held_out(self) -> NDArray[np.int64]:
+        """Which of all are held out."""
+        return np.setdiff1d(self.everything.usable(), self.index) if self.validation is not None else self.index[:0]
+
+    @property
     def usable(self) -> Observations:
         """All that can teach something, held out or not."""
         index = self.everything.usable()

@@ -1,6 +1,5 @@
 """L-BFGS on the free energy of all observations at once."""
 
-import copy
 import math
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from rpmodels.carriers import Batch
 from rpmodels.families import Gaussian
 from rpmodels.learning.loop import GOAL
 from rpmodels.learning.objective import RPMObjective
+from rpmodels.learning.trainable import copied
 from rpmodels.observations import Observations
 
 ITERATIONS = 20
@@ -78,7 +78,7 @@ def climb(objective: RPMObjective, observations: Observations, penalty: Penalty,
             parameters, lr=1.0, max_iter=ITERATIONS, history_size=MEMORY, line_search_fn="strong_wolfe"
         )
         for _ in range(rounds):
-            kept = copy.deepcopy(objective.state_dict())
+            kept = copied(objective.state_dict())
             reached = _round(objective, batch, penalty, optimiser)
             # Below independence, or where numbers fail, nothing is a maximum.
             still = math.isfinite(reached) and reached - value < STILL * max(1.0, abs(value)) and value > LOWEST

@@ -1,6 +1,5 @@
 """Which weights of a run are the best, and when none better will come: held-out observations say so."""
 
-import copy
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +12,7 @@ from rpmodels import errors
 from rpmodels.learning.batches import Divided
 from rpmodels.learning.convergence import LAST, RISING
 from rpmodels.learning.loop import Objective, State
-from rpmodels.observations import Observations
+from rpmodels.learning.trainable import copied
 
 FIRST = 0
 """The step before all others: a start that was taught may be better than anything that follows."""
@@ -28,9 +27,15 @@ class HeldOut:
 
     def __init__(self, objective: Objective[Any], data: Divided, patience: int, batch_size: int | None) -> None:
         assert data.validation is not None
-        self._objective, self._validation = objective, data.validation
-        self._training = _spread(data.training, len(data.validation))
-        self._atoms = _spread(data.training, batch_size or len(data.training))
+        self._objective = objective
+        held_out = data.held_out
+        training = _spread(data.index, len(held_out))
+        # Side by side: one pass through the networks for both.
+        self._scored = data.everything.subset(np.concatenate([training, held_out]))
+        self._parts = np.split(np.arange(len(self._scored)), [len(training)])
+        atoms = batch_size or len(data.training)
+        everyone = np.arange(len(data.training))
+        self._atoms = data.training if atoms >= len(everyone) else data.training.subset(_spread(everyone, atoms))
         self._every = max(1, patience // 10)
         self._patience = patience
         self._best: NDArray[np.float64] | None = None
@@ -70,14 +75,14 @@ class HeldOut:
     def _look(self, step: int) -> None:
         self._objective.eval()
         try:
-            training, validation = self._objective.scored((self._training, self._validation), self._atoms)
+            training, validation = self._objective.scored(self._scored, self._parts, self._atoms)
         except errors.NumericalError:  # weights of the moment, which nobody keeps
             training = validation = np.array([-math.inf])
         self._objective.train()
         self.curve.append({"step": step, "training": float(training.mean()), "validation": float(validation.mean())})
         if self._better(validation):
             self._best, self._best_step = validation, step
-            self._weights = copy.deepcopy(self._objective.state_dict())
+            self._weights = copied(self._objective.state_dict())
 
     def _better(self, values: NDArray[np.float64]) -> bool:
         if not np.isfinite(values).all():
@@ -105,8 +110,6 @@ class HeldOut:
         return bool(self._weights) and self._best_step == FIRST
 
 
-def _spread(observations: Observations, count: int) -> Observations:
+def _spread(index: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """So many of them, at equal distances; all, where they are no more."""
-    if count >= len(observations):
-        return observations
-    return observations.subset(np.arange(count) * (len(observations) // count))
+    return index if count >= len(index) else index[np.arange(count) * (len(index) // count)]

@@ -21,7 +21,8 @@ from rpmodels.learning.loop import GOAL
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.learning.run import Run
 from rpmodels.learning.settings import TrainingSettings
-from rpmodels.learning.starts import Start
+from rpmodels.learning.starts import Lesson, Start, TaughtStart
+from rpmodels.learning.trainable import copied
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.recognition import ConstantPrecision, WithLinear, has_no_hidden_layer, reinitialise
@@ -42,7 +43,7 @@ class LinearStart(Start):
 
     taught = True
 
-    def __init__(self, start: Start, training: TrainingSettings, enough: float = -math.inf) -> None:
+    def __init__(self, start: TaughtStart, training: TrainingSettings, enough: float = -math.inf) -> None:
         self.start, self.training, self.enough = start, training, enough
         self.name = start.name
 
@@ -53,22 +54,23 @@ class LinearStart(Start):
         if not wrapped or not all(_has_linear_part(network) for network in networks):
             self.start(model, observations, seed)
             return
+        lesson = self.start.find(model, observations, seed)
         with seeded(seed):
             reinitialise(model.recognition)
-        before = copy.deepcopy(model.state_dict())
+        before = copied(model.state_dict())
         with _straight(model):
-            learnt = self._learnt(model, observations, seed)
+            learnt = self._learnt(model, lesson, observations, seed)
         if not learnt:
             model.load_state_dict(before)
-            self.start(model, observations, seed)
+            self.start.begin(model, lesson, seed)
             return
         for each in wrapped:
             each.straighten()
 
-    def _learnt(self, model: RPM, observations: Observations, seed: int) -> bool:
+    def _learnt(self, model: RPM, lesson: Lesson | None, observations: Observations, seed: int) -> bool:
         """Bring the linear model to its end; whether that was worth it."""
         try:
-            self.start(model, observations, seed)
+            self.start.begin(model, lesson, seed)
             objective = RPMObjective(model, observations)
             # Parameters of single observations would be learnt here and forgotten.
             if objective.local_parameters() or _free_energy(objective, observations) < self.enough:

@@ -29,6 +29,8 @@ Own = TypeVar("Own", bound="Objective[Any]")
 
 Values = NDArray[np.float64]
 """A number for every observation."""
+Parts = Sequence[NDArray[np.int64]]
+"""Which observations belong to each of several parts."""
 GOAL = "free_energy"
 """The term that is maximised."""
 
@@ -59,13 +61,13 @@ class Objective(nn.Module, ABC, Generic[Model]):
     def fitted(self, observations: Observations) -> Any:
         """What the training was for, from all the data, after the last step."""
 
-    def scored(self, parts: Sequence[Observations], atoms: Observations) -> list[Values]:
+    def scored(self, observations: Observations, parts: Parts, atoms: Observations) -> list[Values]:
         """What is maximised, of every observation of these parts; `atoms` is training data to compare them with.
 
         By default one number for a part.
         """
         model = self.model
-        batches = [each.batch(np.arange(len(each)), model.dtype, model.device) for each in parts]
+        batches = [observations.batch(each, model.dtype, model.device) for each in parts]
         return [np.array([float(self(batch)[GOAL])]) for batch in batches]
 
     def is_direct(self) -> bool:

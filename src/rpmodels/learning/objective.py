@@ -1,6 +1,6 @@
 """The step of an RPM: E-step, free energy, and the closed-form part of the M-step."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -13,7 +13,7 @@ from rpmodels.carriers import Batch, Factor, Factors, LocalParameters, LocalTabl
 from rpmodels.fitted import FittedRPM, Inferred
 from rpmodels.free_energy import FreeEnergy, free_energy
 from rpmodels.inference import summed_potentials
-from rpmodels.learning.loop import Objective, Values
+from rpmodels.learning.loop import Objective, Parts, Values
 from rpmodels.mixtures import (
     Empirical,
     ExtraAtoms,
@@ -110,11 +110,11 @@ class RPMObjective(Objective[RPM]):
         """F_j over all the data."""
         return FittedRPM.collected(self.model, observations)
 
-    def scored(self, parts: Sequence[Observations], atoms: Observations) -> list[Values]:
+    def scored(self, observations: Observations, parts: Parts, atoms: Observations) -> list[Values]:
         """F of every observation, each against the atoms of these training data plus itself, as new data are."""
         with seeded(0):  # some p₀ are drawn from
-            fitted = FittedRPM.collected(self.model, atoms)
-            return [fitted.free_energies(part).values for part in parts]
+            values = FittedRPM.collected(self.model, atoms).free_energies(observations).values
+        return [values[part] for part in parts]
 
     def is_direct(self) -> bool:
         """Whether networks have no hidden layer, nothing is drawn or local, and ⟨log F⟩ is exact or a bound."""

@@ -1,6 +1,5 @@
 """Rescue after a NaN: back to the last good state, with half the step."""
 
-import copy
 import warnings
 from typing import Any
 
@@ -11,6 +10,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from rpmodels import errors
 from rpmodels.learning.loop import State, learning_rate
+from rpmodels.learning.trainable import copied
 
 EVERY = 25
 LIMIT = 5
@@ -29,7 +29,7 @@ class Rescue:
         self._good = self._snapshot(step)
 
     def _snapshot(self, step: int) -> tuple[int, dict[str, Any], dict[str, Any]]:
-        return step, copy.deepcopy(self._module.state_dict()), copy.deepcopy(self._optimiser.state_dict())
+        return step, copied(self._module.state_dict()), copied(self._optimiser.state_dict())
 
     @property
     def step(self) -> int:

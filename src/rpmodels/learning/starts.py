@@ -1,6 +1,7 @@
 """Where a run starts: random weights, or weights taught what a simpler method finds, or what the user knows."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -75,92 +76,117 @@ class LongStart(Start):
             model.prior.stretch(self.times)
 
 
-class StatesStart(Start):
-    """Fresh weights, then a lesson: every factor learns the cluster of its observation, found by this method."""
+@dataclass(frozen=True)
+class Lesson:
+    """Latents (N, T) or (N, T, K) of these observations, to be taught in a share of the `longest` steps of a fit."""
 
-    taught = True
+    observations: Observations
+    latents: NDArray[Any]
+    longest: int | None
+    length_scales: NDArray[np.float64] | None = None
+    """(K,), for a prior that has some."""
 
-    def __init__(self, clusters: Clusters, longest: int | None = None) -> None:
-        self.clusters, self.longest = clusters, longest
-        self.name = clusters.name
-
-    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
-        """Cluster the sites that exist, then teach; nothing where they are fewer than states."""
+    def __call__(self, model: RPM, seed: int) -> None:
+        """Every factor learns them, whatever it knew."""
         with seeded(seed):
             reinitialise(model.recognition)
-        observations = observations.some(MANY)
-        there = observations.exists
-        n_states = cast(FiniteSupport, model.prior.family).n_states
-        found = self.clusters(model, observations, n_states, seed) if there.sum() >= n_states else None
-        if found is not None:
-            states = np.zeros(there.shape, np.int64)
-            states[there] = found[there.ravel()]
-            teach(model, observations, states, seed, self.longest)
+        if self.length_scales is not None and isinstance(model.prior, GaussianProcessPrior):
+            model.prior.set_length_scales(torch.as_tensor(self.length_scales))
+        teach(model, self.observations, self.latents, seed, self.longest)
 
 
-class SharedStart(Start):
-    """Fresh weights, then a lesson: every factor learns what it shares with the others by a linear analysis (CCA)."""
+class TaughtStart(Start, ABC):
+    """Fresh weights, then a lesson in what is found in the observations; without a lesson fresh weights alone."""
 
-    name = "CCA"
     taught = True
 
     def __init__(self, longest: int | None = None) -> None:
         self.longest = longest
 
+    @abstractmethod
+    def find(self, model: RPM, observations: Observations, seed: int) -> Lesson | None:
+        """What to teach, whatever the weights are; None where there is nothing."""
+
     def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
         """Find, then teach."""
+        self.begin(model, self.find(model, observations, seed), seed)
+
+    def begin(self, model: RPM, lesson: Lesson | None, seed: int) -> None:
+        """Teach what was found."""
+        if lesson is not None:
+            lesson(model, seed)
+            return
         with seeded(seed):
             reinitialise(model.recognition)
+
+
+class StatesStart(TaughtStart):
+    """Every factor learns the cluster of its observation, found by this method."""
+
+    def __init__(self, clusters: Clusters, longest: int | None = None) -> None:
+        super().__init__(longest)
+        self.clusters = clusters
+        self.name = clusters.name
+
+    def find(self, model: RPM, observations: Observations, seed: int) -> Lesson | None:
+        """Clusters of the sites that exist; nothing where they are fewer than states."""
+        observations = observations.some(MANY)
+        there = observations.exists
+        n_states = cast(FiniteSupport, model.prior.family).n_states
+        found = self.clusters(model, observations, n_states, seed) if there.sum() >= n_states else None
+        if found is None:
+            return None
+        states = np.zeros(there.shape, np.int64)
+        states[there] = found[there.ravel()]
+        return Lesson(observations, states, self.longest)
+
+
+class SharedStart(TaughtStart):
+    """Every factor learns what it shares with the others by a linear analysis (CCA)."""
+
+    name = "CCA"
+
+    def find(self, model: RPM, observations: Observations, seed: int) -> Lesson | None:
+        """Shared components."""
         observations = observations.some(MANY)
         tables, present = zip(*features(model, observations), strict=True)
         found = shared_components(tables, present, cast(Gaussian, model.prior.family).latents)
-        teach(model, observations, found.reshape(*observations.exists.shape, -1), seed, self.longest)
+        return Lesson(observations, found.reshape(*observations.exists.shape, -1), self.longest)
 
 
-class SmoothStart(Start):
-    """Fresh weights, then a lesson: every factor learns the latents of linear GPFA, whose time scales the prior takes.
+class SmoothStart(TaughtStart):
+    """Every factor learns the latents of linear GPFA, whose time scales the prior takes.
 
     Of vectors of channels: pixels are not linear in what they show, and where there is nothing else weights are random.
     """
 
     name = "GPFA"
-    taught = True
 
-    def __init__(self, longest: int | None = None) -> None:
-        self.longest = longest
-
-    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
-        """Find, then teach."""
-        with seeded(seed):
-            reinitialise(model.recognition)
+    def find(self, model: RPM, observations: Observations, seed: int) -> Lesson | None:
+        """Smooth latents and their time scales."""
         observations = observations.some(MANY)
         vectors = [name for name, spec in observations.specs.items() if len(spec.event_shape) == 1]
         if not vectors:
-            return
+            return None
         shape = observations.exists.shape
         wide = np.concatenate([table for table, _ in features(model, observations, vectors)], 1)
         rows = compact(wide, seed).reshape(*shape, -1)
         found = smooth_latents(rows, observations.exists, cast(Gaussian, model.prior.family).latents)
-        if isinstance(model.prior, GaussianProcessPrior):
-            step = usual_step(observations)
-            model.prior.set_length_scales(torch.as_tensor(found.time_scales * step))
-        teach(model, observations, found.latents, seed, self.longest)
+        return Lesson(observations, found.latents, self.longest, found.time_scales * usual_step(observations))
 
 
-class GivenStart(Start):
-    """Fresh weights, then a lesson: every factor learns the latents that the user gave, states or numbers."""
+class GivenStart(TaughtStart):
+    """Every factor learns the latents that the user gave, states or numbers."""
 
     name = "given latents"
-    taught = True
 
     def __init__(self, latents: NDArray[Any], longest: int | None = None) -> None:
-        self.latents, self.longest = latents, longest
+        super().__init__(longest)
+        self.latents = latents
 
-    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
-        """Teach."""
-        with seeded(seed):
-            reinitialise(model.recognition)
-        teach(model, observations, self.latents, seed, self.longest)
+    def find(self, model: RPM, observations: Observations, seed: int) -> Lesson | None:
+        """They are there."""
+        return Lesson(observations, self.latents, self.longest)
 
 
 def usual_step(observations: Observations) -> float:

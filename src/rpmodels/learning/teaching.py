@@ -59,8 +59,9 @@ def teach(
         z = torch.as_tensor(latents[index][:, : batch.sites.exists.shape[1]], device=model.device)
         t = family.statistic(z if finite else z.to(model.dtype)).to(model.dtype)
         loss = torch.zeros((), dtype=model.dtype, device=model.device)
-        with seeded(batches.step_seed()):
+        with torch.no_grad():  # a lesson is for the networks, whatever the prior
             references = model.references(batch.sites)
+        with seeded(batches.step_seed()):
             for (name, recogniser), factor in zip(model.recognisers(), model.recognise(batch).values(), strict=True):
                 if names is not None and name not in names:
                     continue

@@ -3,8 +3,8 @@
 One recognition network, one decoder and one likelihood; they differ in their quantiser alone. A model of K codes can
 emit K images, so its mean squared error is at best that of K-means.
 
-Learning rates, commitment and first temperatures were chosen by training criteria alone, on MNIST pairs of seeds
-≥ 1000: benchmarks/learning_rates.py, docs/results/learning-rates-peer.json.
+Commitment, first temperatures and learning rates were chosen by training criteria alone, on MNIST pairs of seeds
+≥ 1000: benchmarks/learning_rates.py, docs/results/learning-rates-peer.json and peer-supervision/rates.json there.
 """
 
 from abc import ABC, abstractmethod

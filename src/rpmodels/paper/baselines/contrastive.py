@@ -2,8 +2,8 @@
 
 Both learn a continuous embedding. That there are K states is told to k-means only, after the training.
 
-Learning rates and temperature were chosen by training criteria alone, on MNIST pairs of seeds ≥ 1000:
-benchmarks/learning_rates.py, docs/results/learning-rates-peer.json.
+Temperature and learning rates were chosen by training criteria alone, on MNIST pairs of seeds ≥ 1000:
+benchmarks/learning_rates.py, docs/results/learning-rates-peer.json and peer-supervision/rates.json there.
 """
 
 from abc import ABC, abstractmethod

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from rpmodels.carriers import Batch
 from rpmodels.learning import Minibatches, Objective, TrainingSettings, steps
+from rpmodels.learning.loop import GOAL
+from rpmodels.learning.optimisers import adamw
 from rpmodels.observations import Observations, Scaling, fit_scaling, read
 from rpmodels.paper.baselines.recognisers import recognition_network
 from rpmodels.seeding import seeded, spawn
@@ -38,7 +40,12 @@ class _LabelLikelihood(Objective[Any]):
 
 
 class SupervisedNetwork:
-    """A classifier with the network, optimiser and schedule of `RPCategorical`."""
+    """A classifier with the network, optimiser and schedule of `RPCategorical`.
+
+    Attributes:
+        history_: the log-likelihood of the labels, a number a step
+
+    """
 
     def __init__(self, training: TrainingSettings, dropout: float, hidden: tuple[int, ...], random_state: int) -> None:
         self.training = training
@@ -54,14 +61,13 @@ class SupervisedNetwork:
         with seeded(seeds[0]):
             classes = len(np.unique(labels))
             self._network = recognition_network(observations.specs["x"], classes, self.dropout, self.hidden)
-        optimiser = torch.optim.AdamW(
-            self._network.parameters(), self.training.learning_rate, weight_decay=self.training.weight_decay
-        )
-        batches = Minibatches(len(observations), self.training.batch_size, seeds[1])
-        cut = ((_cut(observations, batches), batches.step_seed()) for _ in range(self.training.max_iter))
-        objective = _LabelLikelihood(self._network.train(), self._scaling)
-        for _ in steps(objective, cut, optimiser, self.training.make_scheduler(optimiser)):
-            pass
+        training, network = self.training, self._network
+        optimiser = adamw(network, network.parameters(), training.learning_rate, training.weight_decay)
+        batches = Minibatches(len(observations), training.batch_size, seeds[1])
+        cut = ((_cut(observations, batches), batches.step_seed()) for _ in range(training.max_iter))
+        objective = _LabelLikelihood(network.train(), self._scaling)
+        taken = steps(objective, cut, optimiser, training.make_scheduler(optimiser))
+        self.history_ = {GOAL: np.array([state.terms[GOAL] for state in taken])}
         return self
 
     @torch.no_grad()

@@ -15,7 +15,16 @@ from rpmodels.learning import TrainingSettings
 from rpmodels.paper.baselines import SupervisedNetwork
 from rpmodels.paper.experiments.experiment import Experiment, Outcome, Row
 from rpmodels.paper.experiments.figures import save
-from rpmodels.paper.experiments.peer_baselines import PAPER, ROWS, Budget, PeerData, run_baseline, thinned
+from rpmodels.paper.experiments.peer_baselines import (
+    PAPER,
+    RATES,
+    ROWS,
+    Budget,
+    PeerData,
+    baseline,
+    run_baseline,
+    thinned,
+)
 from rpmodels.paper.experiments.peer_figures import accuracy_figure
 
 
@@ -46,18 +55,12 @@ class PeerSupervision(Experiment):
         return {(model, "accuracy"): f"{value}{where}" for model, value in PAPER.items()}
 
     def run(self, row: Row, settings: Any, seed: int) -> Outcome:
-        """One default fit."""
-        images = datasets.load_mnist() if settings.data == "mnist" else datasets.load_digit_images(seed)
-        pairs, labels = datasets.make_pairs(
-            images.train_images, images.train_labels, n_factors=settings.n_factors, random_state=seed
-        )
-        data = PeerData(pairs, labels, images)
+        """One fit; the RPM's has every default."""
+        data, budget = peer_data(settings, seed), table_budget(row, settings)
         if row.model == "RPM":
-            return _rpm(data, settings, seed)
+            return _rpm(data, budget, seed)
         if row.model == "supervised":
-            return _supervised(data, settings, seed)
-        # The same starts and steps for every row.
-        budget = Budget(settings.n_states, RPCategorical(settings.n_states).n_init, TrainingSettings().max_iter)
+            return _supervised(data, budget, seed)
         return run_baseline(row, data, budget, seed)
 
     def figures(self, outcomes: Mapping[Row, Sequence[Outcome]], settings: Any, folder: Path) -> None:
@@ -69,16 +72,48 @@ class PeerSupervision(Experiment):
             save(axes.get_figure(root=True), folder / "learning_curve")
 
 
-def _rpm(data: PeerData, settings: Settings, seed: int) -> Outcome:
+def peer_data(settings: Settings, seed: int) -> PeerData:
+    """Pairs drawn by this seed."""
+    images = datasets.load_mnist() if settings.data == "mnist" else datasets.load_digit_images(seed)
+    pairs, labels = datasets.make_pairs(
+        images.train_images, images.train_labels, n_factors=settings.n_factors, random_state=seed
+    )
+    return PeerData(pairs, labels, images)
+
+
+def table_budget(row: Row, settings: Settings) -> Budget:
+    """Starts and steps are those of a default RPM for every row."""
+    default = RPCategorical(settings.n_states)
+    return Budget(settings.n_states, default.n_init, default.max_iter, RATES.get(row.slug, default.learning_rate))
+
+
+def trained(row: Row, data: PeerData, budget: Budget, seed: int) -> Any:
+    """The model of a row, fitted; its `history_` has what it maximises."""
+    if row.model == "RPM":
+        model = RPCategorical(
+            budget.n_states,
+            recognition=Recognition(tied=True),
+            n_init=budget.n_init,
+            max_iter=budget.max_iter,
+            learning_rate=budget.learning_rate,
+            random_state=seed,
+        )
+        return model.fit(data.pairs)
+    if row.model == "supervised":
+        return _with_labels(data, budget, seed)
+    return baseline(row, budget, seed).fit(data.pairs)
+
+
+def _rpm(data: PeerData, budget: Budget, seed: int) -> Outcome:
     pairs, images = data.pairs, data.images
-    model = RPCategorical(settings.n_states, recognition=Recognition(tied=True), random_state=seed).fit(pairs)
+    model = trained(Row("RPM"), data, budget, seed)
 
     def recognised(x: NDArray[Any]) -> NDArray[np.int64]:
         return np.asarray(model.recognise(x, "x1").argmax(1))
 
     train = recognised(images.train_images)
     test = recognised(images.test_images)
-    matching = metrics.match_states(images.train_labels, train, settings.n_states)
+    matching = metrics.match_states(images.train_labels, train, budget.n_states)
     return Outcome(
         metrics={
             "accuracy": float((matching[test] == images.test_labels).mean()),
@@ -89,19 +124,28 @@ def _rpm(data: PeerData, settings: Settings, seed: int) -> Outcome:
         },
         extras={
             "entropy_train": metrics.entropy_of_average(model.predict_proba(pairs)),
-            "confusion": metrics.confusion(images.test_labels, matching[test], settings.n_states).tolist(),
+            "confusion": metrics.confusion(images.test_labels, matching[test], budget.n_states).tolist(),
             "history": thinned(model.history_),
             "restarts": [{"kind": a.kind, "free_energies": a.free_energies} for a in model.restarts_],
         },
     )
 
 
-def _supervised(data: PeerData, settings: Settings, seed: int) -> Outcome:
+def _with_labels(data: PeerData, budget: Budget, seed: int) -> SupervisedNetwork:
     """The images of the pairs, with their labels; twice the batch, so that a step sees as many images."""
     default = regularisation(len(data.labels))
-    training = TrainingSettings(batch_size=500 * settings.n_factors, weight_decay=default.weight_decay)
+    training = TrainingSettings(
+        max_iter=budget.max_iter,
+        learning_rate=budget.learning_rate,
+        batch_size=500 * len(data.pairs),
+        weight_decay=default.weight_decay,
+    )
     network = SupervisedNetwork(training, default.dropout, default.hidden, seed)
-    network.fit(np.concatenate(list(data.pairs.values())), np.tile(data.labels, len(data.pairs)))
+    return network.fit(np.concatenate(list(data.pairs.values())), np.tile(data.labels, len(data.pairs)))
+
+
+def _supervised(data: PeerData, budget: Budget, seed: int) -> Outcome:
+    network = _with_labels(data, budget, seed)
     images = data.images
     train = network.predict_proba(images.train_images)
     test = network.predict_proba(images.test_images)
@@ -113,7 +157,7 @@ def _supervised(data: PeerData, settings: Settings, seed: int) -> Outcome:
         },
         extras={
             "entropy_train": metrics.entropy_of_average(train),
-            "confusion": metrics.confusion(images.test_labels, test.argmax(1), settings.n_states).tolist(),
+            "confusion": metrics.confusion(images.test_labels, test.argmax(1), budget.n_states).tolist(),
         },
     )
 
