@@ -30,8 +30,8 @@ class Start(ABC):
     """
 
     @abstractmethod
-    def __call__(self, model: Any, observations: Observations, seed: int) -> None:
-        """Change the model's weights in place."""
+    def __call__(self, model: Any, observations: Observations, seed: int) -> int | None:
+        """Change the model's weights in place; the steps of its lesson, where it had one, are counted in `max_iter`."""
 
     def settle(self, model: Any, observations: Observations) -> None:  # noqa: B027 - most starts have nothing to do
         """What to do with all the observations where held-out ones have found nothing better than this start."""
@@ -84,7 +84,7 @@ class StatesStart(Start):
         self.clusters, self.longest = clusters, longest
         self.name = clusters.name
 
-    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
+    def __call__(self, model: RPM, observations: Observations, seed: int) -> int | None:
         """Cluster the sites that exist, then teach; nothing where they are fewer than states."""
         with seeded(seed):
             reinitialise(model.recognition)
@@ -95,7 +95,8 @@ class StatesStart(Start):
         if found is not None:
             states = np.zeros(there.shape, np.int64)
             states[there] = found[there.ravel()]
-            teach(model, observations, states, seed, self.longest)
+            return teach(model, observations, states, seed, self.longest)
+        return None
 
 
 class SharedStart(Start):
@@ -107,14 +108,14 @@ class SharedStart(Start):
     def __init__(self, longest: int | None = None) -> None:
         self.longest = longest
 
-    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
+    def __call__(self, model: RPM, observations: Observations, seed: int) -> int | None:
         """Find, then teach."""
         with seeded(seed):
             reinitialise(model.recognition)
         observations = observations.some(MANY)
         tables, present = zip(*features(model, observations), strict=True)
         found = shared_components(tables, present, cast(Gaussian, model.prior.family).latents)
-        teach(model, observations, found.reshape(*observations.exists.shape, -1), seed, self.longest)
+        return teach(model, observations, found.reshape(*observations.exists.shape, -1), seed, self.longest)
 
 
 class SmoothStart(Start):
@@ -129,14 +130,14 @@ class SmoothStart(Start):
     def __init__(self, longest: int | None = None) -> None:
         self.longest = longest
 
-    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
+    def __call__(self, model: RPM, observations: Observations, seed: int) -> int | None:
         """Find, then teach."""
         with seeded(seed):
             reinitialise(model.recognition)
         observations = observations.some(MANY)
         vectors = [name for name, spec in observations.specs.items() if len(spec.event_shape) == 1]
         if not vectors:
-            return
+            return None
         shape = observations.exists.shape
         wide = np.concatenate([table for table, _ in features(model, observations, vectors)], 1)
         rows = compact(wide, seed).reshape(*shape, -1)
@@ -144,7 +145,7 @@ class SmoothStart(Start):
         if isinstance(model.prior, GaussianProcessPrior):
             step = _usual_step(observations)
             model.prior.set_length_scales(torch.as_tensor(found.time_scales * step))
-        teach(model, observations, found.latents, seed, self.longest)
+        return teach(model, observations, found.latents, seed, self.longest)
 
 
 class GivenStart(Start):
@@ -156,11 +157,11 @@ class GivenStart(Start):
     def __init__(self, latents: NDArray[Any], longest: int | None = None) -> None:
         self.latents, self.longest = latents, longest
 
-    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
+    def __call__(self, model: RPM, observations: Observations, seed: int) -> int | None:
         """Teach."""
         with seeded(seed):
             reinitialise(model.recognition)
-        teach(model, observations, self.latents, seed, self.longest)
+        return teach(model, observations, self.latents, seed, self.longest)
 
 
 def _usual_step(observations: Observations) -> float:
