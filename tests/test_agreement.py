@@ -34,10 +34,10 @@ def prepared(estimator, observations):
 
 
 def outputs(model):
-    """The last layer of every network."""
-    return [
-        [m for m in factor.network.modules() if isinstance(m, torch.nn.Linear)][-1] for _, factor in model.recognisers()
-    ]
+    """The layers whose numbers are raw numbers of a factor."""
+    size = model.prior.family.raw_size
+    layers = [each for each in model.recognition.modules() if isinstance(each, torch.nn.Linear)]
+    return [each for each in layers if each.out_features == size]
 
 
 def test_states_agree_in_any_order_and_not_by_chance():
