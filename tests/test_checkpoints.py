@@ -124,7 +124,7 @@ def test_moves_are_not_proposed_anew(proposes, tmp_path, monkeypatch):
     class Once(Move):
         def __call__(self, model, observations, seed, failed=0):
             asked.append(seed)
-            return proposes
+            return 0 if proposes else None
 
     monkeypatch.setattr(rp.RPCategorical, "_move", lambda self: Once())
     options = {"max_iter": 150, "n_init": 2}
@@ -138,7 +138,8 @@ def test_moves_are_not_proposed_anew(proposes, tmp_path, monkeypatch):
 def test_workers_write_their_own_files(tmp_path):
     whole = uninterrupted(gpfa, series)
     same(gpfa(n_jobs=2).fit(series(), checkpoint=tmp_path), whole)
-    assert len(list(tmp_path.glob("*.checkpoint"))) == len(whole.restarts_)
+    runs = [path for path in tmp_path.glob("*.checkpoint") if not path.name.startswith("agreement")]
+    assert len(runs) == len(whole.restarts_)
     same(gpfa(n_jobs=2).fit(series(), checkpoint=tmp_path), whole)
 
 
@@ -246,7 +247,7 @@ def test_an_unsaved_rival_makes_later_files_of_the_champion_worthless(tmp_path, 
 
     class Always(Move):
         def __call__(self, model, observations, seed, failed=0):
-            return True
+            return 0
 
     monkeypatch.setattr(rp.RPCategorical, "_move", lambda self: Always())
     monkeypatch.setattr(checkpoints_module.Checkpoints, "save", refused)

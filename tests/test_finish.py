@@ -1,5 +1,7 @@
 """The end of a fit: L-BFGS reaches the maximum, folds choose how far, and it keeps out of where it has no place."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -7,6 +9,7 @@ import torch
 
 import rpmodels as rp
 from data import clusters, views
+from rpmodels.errors import RPModelsWarning
 from rpmodels.learning import NoFinish, QuasiNewton, RPMObjective, TrainingSettings
 from rpmodels.learning import finish as finishing
 from rpmodels.learning.climbing import Penalty, climb
@@ -305,3 +308,13 @@ def test_it_can_be_asked_not_to():
         assert fitted.record.converged == isinstance(finish, QuasiNewton)
     with pytest.raises(rp.RPModelsError, match="finish"):
         rp.RPFA(1, training=rp.Training(finish="later")).fit(x)
+
+
+def test_a_fit_that_its_end_has_saved_is_not_begun_again():
+    """Two steps at no rate learn nothing; L-BFGS does."""
+    x, _ = views(60, noise=0.3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RPModelsWarning)
+        model = rp.RPFA(1, network="linear", max_iter=2, learning_rate=1e-9, n_init=1, random_state=0).fit(x)
+    assert model.history_["free_energy"][-1] < 0.1 < float(model.score_)
+    assert model.converged_

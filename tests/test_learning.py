@@ -222,7 +222,7 @@ def test_restarts_halve_and_report_their_spread(n_jobs):
     observations, _ = clusters()
     pattern = model_for(observations)
     pattern.prepare(observations)
-    starts = [AsGiven(), RandomStart(), RandomStart(), StatesStart(KMeans())]
+    starts = [AsGiven(), RandomStart(), RandomStart(), StatesStart(KMeans(), 60)]
     plan = Plan(pattern, TrainingSettings(max_iter=60), starts, interval=10)
     run, attempts = tournament(plan, divide(observations, 0.0, 0), Context(random_state=0, n_jobs=n_jobs))
     # Three free starts become two, then one; the taught one is alone, and meets that one in the end.
@@ -234,7 +234,7 @@ def test_restarts_halve_and_report_their_spread(n_jobs):
         there = [each for each in free if len(each) > comparison]
         (dropped,) = [each for each in there if len(each) == comparison + 1]
         assert dropped[comparison] == min(each[comparison] for each in there)
-    assert run.step == 60
+    assert run.taken == 60
     finalists = [each for each in attempts if len(each.free_energies) == 3]
     winner = max(finalists, key=lambda each: each.free_energies[-1])
     assert run.history.table()["free_energy"][20:30].mean() == pytest.approx(winner.free_energies[-1])

@@ -16,7 +16,7 @@ from registry import ESTIMATORS, made
 from rpmodels.errors import InputError
 
 COLUMNS = {"a": slice(0, -1), "b": slice(-1, None)}
-BRIEF = {"max_iter": 2, "n_init": 1, "random_state": 0, "dtype": "float64", "finish": "none"}
+BRIEF = {"max_iter": 2, "n_init": 1, "random_state": 0, "dtype": "float64"}
 SKIPPED = {
     "check_sample_weight_equivalence_on_dense_data": "weights have mean 1 whatever their scale, and a new observation "
     "counts 1 among the atoms: ten rows twice are not ten rows of weight 2",
@@ -24,11 +24,7 @@ SKIPPED = {
 
 
 @parametrize_with_checks(
-    [
-        each.make(factors=COLUMNS, max_iter=2, dtype="float64", finish="none")
-        for each in ESTIMATORS.values()
-        if each.tables
-    ],
+    [each.make(factors=COLUMNS, max_iter=2, dtype="float64") for each in ESTIMATORS.values() if each.tables],
     expected_failed_checks=lambda _: SKIPPED,
 )
 def test_scikit_learns_checks(estimator, check):

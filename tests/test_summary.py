@@ -73,7 +73,7 @@ def test_copies_files_and_other_representations(fitted, tmp_path):
 
 def test_starts_and_factors_in_words():
     def attempt(kind, *values, again=False):
-        return SimpleNamespace(kind=kind, free_energies=values, again=again)
+        return SimpleNamespace(kind=kind, free_energies=values, again=again, agreement=None)
 
     assert summary.starts([attempt("as given")]) == "1 start"
     several = [attempt("as given", 0.5, 3.0), attempt("random", -np.inf), attempt("random", 0.25)]

@@ -80,7 +80,7 @@ class RPMEstimator(Results, Planning, ABC):
         self.history_ = run.history.table()
         self.validation_curve_ = run.validation_curve
         self.restarts_ = found.attempts
-        self.n_iter_ = run.step
+        self.n_iter_ = run.taken
         self.stop_reason_ = run.stop_reason or ""
         self.converged_ = run.converged
         self.clipped_ = {name: each.scaling.clipped for name, each in run.model.recognisers()}

@@ -16,6 +16,7 @@ from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.common import OF_STATES, WithFactors
 from rpmodels.estimators.description import Description, Latents, States
+from rpmodels.estimators.regularisation import has_plenty
 from rpmodels.mixtures import PerSite
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -35,7 +36,7 @@ class RPCategorical(WithFactors, RPMEstimator):
         restarts_: what became of every start
         score_: nats above independence on the training data, with its ceiling
         clipped_: how many training values of each factor the scaling clipped
-        n_iter_: steps taken
+        n_iter_: steps taken, those of lessons among them
         stop_reason_: why training stopped
         validation_curve_: training and held-out score, where there was a validation set
 
@@ -60,13 +61,15 @@ class RPCategorical(WithFactors, RPMEstimator):
         return self._model_of_states(parts.categorical_prior(self.prior, self.n_states), PerSite(), observations)
 
     def _taught(self) -> Sequence[learning.Start]:
-        return [
-            learning.StatesStart(each, self.max_iter)
-            for each in (learning.KMeans(by_factor=False), learning.Mixture(), learning.KMeans())
-        ]
+        kinds = (learning.KMeans(by_factor=False), learning.Mixture(), learning.KMeans())
+        clusters = [learning.StatesStart(each, self.max_iter) for each in kinds]
+        return [learning.LinearStates(self.max_iter), *clusters]
+
+    def _has_straight(self, observations: Observations) -> bool:
+        return has_plenty(observations)
 
     def _move(self) -> learning.Move | None:
-        return learning.SplitMerge()
+        return learning.SplitMerge(self.max_iter)
 
     def _interval(self, training: learning.TrainingSettings) -> int:
         return max(1, round(INTERVAL * training.max_iter))

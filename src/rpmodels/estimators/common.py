@@ -33,7 +33,7 @@ class CommonArguments(Declared):
         "of every factor, (n, *event) → (n, raw numbers of the latent)",
         default="auto",
     )
-    max_iter: int = argument(RULES["max_iter"], "gradient steps", default=1000)
+    max_iter: int = argument(RULES["max_iter"], "gradient steps, those of lessons among them", default=1000)
     learning_rate: float = argument(
         RULES["learning_rate"], "of AdamW, dropped tenfold for the last steps", default=1e-3
     )

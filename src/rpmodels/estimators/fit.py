@@ -79,7 +79,8 @@ def fit_to(
         watching = list(chosen.training.callbacks or ())
         context = Context(fresh[1], chosen.search.n_jobs, checkpoints, watching, bool(estimator.verbose))
         run, attempts = tournament(plan, data, context)
-        collapsed = _collapsed(run.recent(), pieces)
+        # Where few steps had learnt nothing, their deterministic end may have.
+        collapsed = _collapsed(run.recent() + run.gained, pieces)
         if not collapsed or attempt == retries or run.interrupted:
             break
         warnings.warn(errors.trying_again(run.recent(), attempt + 1, retries), stacklevel=4)

@@ -46,7 +46,6 @@ class RPHMM(WithFactors, RPMEstimator):
 
     description = Description("hmm", States(), "n_states", in_trials=True, in_time=True)
     sites_and_trials_a_step = (1_000, 10)
-    straight = True
 
     refused = OF_STATES
 
@@ -89,6 +88,9 @@ class RPHMM(WithFactors, RPMEstimator):
     def _build(self, observations: Observations) -> RPM:
         return self._model_of_states(parts.markov_chain_prior(self.transitions, self.n_states), Pooled(), observations)
 
+    def _has_straight(self, observations: Observations) -> bool:
+        return True
+
     @property
     def _transitions_known(self) -> bool:
         """Then they tell the states apart, and what proposes states in any order is of no use."""
@@ -99,7 +101,7 @@ class RPHMM(WithFactors, RPMEstimator):
         return [learning.StatesStart(each, self.max_iter) for each in kinds]
 
     def _move(self) -> learning.Move | None:
-        return None if self._transitions_known else learning.SplitMergeSites()
+        return None if self._transitions_known else learning.SplitMergeSites(self.max_iter)
 
     def _interval(self, training: learning.TrainingSettings) -> int:
         return max(1, round(INTERVAL * training.max_iter))

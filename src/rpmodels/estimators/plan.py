@@ -32,8 +32,6 @@ class Planning(CommonArguments, ABC):
     """Share of the steps in which the learning rate falls."""
     strong: ClassVar[learning.Strong | None] = None
     """Regularisation while the fit searches."""
-    straight: ClassVar[bool] = False
-    """Whether MLPs of vectors have a linear map beside them, for those whose latents are states."""
     sites_and_trials_a_step: ClassVar[tuple[int, int]] = (10_000, 20)
     """What "auto" batches have: about so many sites, at least so many trials."""
 
@@ -70,6 +68,10 @@ class Planning(CommonArguments, ABC):
     def _regularisation(self, observations: Observations) -> Regularisation:
         """What "auto" stands for."""
         return regularisation(int(observations.exists.sum()))
+
+    def _has_straight(self, observations: Observations) -> bool:
+        """Whether MLPs of vectors have a linear map beside them, for those whose latents are states."""
+        return False
 
     # ---- what follows -------------------------------------------------------------------------
 
@@ -164,7 +166,7 @@ class Planning(CommonArguments, ABC):
 
     def _model_of_states(self, prior: Prior, atoms: AtomPolicy, observations: Observations) -> RPM:
         """A model with this prior over states, inferred exactly."""
-        default = replace(self._regularisation(observations), straight=self.straight)
+        default = replace(self._regularisation(observations), straight=self._has_straight(observations))
         return model_of_states(prior, atoms, observations, self.network, self._chosen(), default)
 
     def _extra_atoms(self, model: RPM, observations: Observations) -> ExtraAtoms:

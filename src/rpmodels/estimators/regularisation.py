@@ -59,6 +59,12 @@ def continuous_regularisation(observations: Observations) -> Regularisation:
     return Regularisation(dropout=0.05, input_dropout=0.0, weight_decay=0.01, hidden=(50, 50), straight=True)
 
 
+def has_plenty(observations: Observations) -> bool:
+    """Whether there are rows enough for every channel of the widest vector that a linear map of them is no noise."""
+    widths = [spec.event_shape[0] for spec in observations.specs.values() if len(spec.event_shape) == 1]
+    return bool(observations.exists.sum() >= ROWS_PER_CHANNEL * max(widths, default=0))
+
+
 def circular_regularisation(observations: Observations) -> Regularisation:
     """The same for angles, whose intervals cover what they say with it (docs/bars.md).
 

@@ -20,7 +20,7 @@ class Results:
     clipped_: dict[str, int]
     """How many training values of each factor the scaling clipped."""
     n_iter_: int
-    """Steps taken."""
+    """Steps taken, those of lessons among them; `history_` has the others."""
     stop_reason_: str
     """Why training stopped."""
     converged_: bool

@@ -40,7 +40,11 @@ def starts(attempts: Sequence[Any]) -> str:
     count = f"{len(first)} start{'s' * (len(first) != 1)}"
     values = np.array([each.free_energies[0] for each in first if each.free_energies])
     finite = values[np.isfinite(values)]
-    return count if len(finite) < 2 else f"{count} (spread {np.ptp(finite):.2g} when first compared)"
+    if len(finite) < 2:
+        return count
+    same = [each for each in attempts if each.agreement is not None]
+    agreed = f", two found the same at comparison {len(same[-1].free_energies)}" if same else ""
+    return f"{count} (spread {np.ptp(finite):.2g} when first compared{agreed})"
 
 
 def factors(specs: dict[str, FactorSpec], populations: Collection[str] = ()) -> str:

@@ -152,7 +152,7 @@ class RPLDA(TransformerMixin, RPMEstimator):
         return [learning.StatesStart(learning.Spectra(), self.max_iter)]
 
     def _move(self) -> learning.Move | None:
-        return learning.SplitMergeSites()
+        return learning.SplitMergeSites(self.max_iter)
 
     def _interval(self, training: learning.TrainingSettings) -> int:
         return max(1, round(INTERVAL * training.max_iter))

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from rpmodels import checks, errors
+from rpmodels.communicator import Communicator
 from rpmodels.learning.convergence import Trend, trend
 from rpmodels.learning.loop import GOAL, State
 
@@ -154,10 +156,10 @@ class Progress:
         if state.step % 10 == 0:
             self._bar.set_postfix_str(f"F = {state.terms[GOAL]:.3f} nats", refresh=False)
 
-    def advance(self, free_energy: float) -> None:
+    def advance(self, told: str) -> None:
         """One unit of work done, outside the loop."""
         self._bar.update(1)
-        self._bar.set_postfix_str(f"best F = {free_energy:.3f} nats")
+        self._bar.set_postfix_str(told)
 
     def close(self) -> None:
         """Remove the line."""
@@ -173,3 +175,9 @@ class Saver(Protocol):
 
     def now(self) -> None:
         """At once."""
+
+
+def stop_together(state: State, others: Communicator) -> None:
+    """All processes stop when one has a reason to (a clock, a callback of the user's)."""
+    if others.size > 1 and float(others.summed(torch.tensor(float(state.stop_reason is not None)))):
+        state.stop_reason = state.stop_reason or "another process of the group had a reason to stop"

@@ -10,9 +10,10 @@ from rpmodels import errors
 from rpmodels.learning.batches import Divided
 from rpmodels.learning.checkpoints import Checkpoints, Saving
 from rpmodels.learning.distributed import communicator
+from rpmodels.learning.loop import MakeObjective
 from rpmodels.learning.moves import Move
 from rpmodels.learning.objective import RPMObjective
-from rpmodels.learning.run import MakeObjective, Run
+from rpmodels.learning.run import Run
 from rpmodels.learning.settings import TrainingSettings
 from rpmodels.learning.starts import Start
 from rpmodels.learning.trainable import Model
@@ -33,6 +34,10 @@ class Attempt:
     failure: str | None = None
     again: bool = False
     """Whether it stands for an earlier start that was stuck."""
+    lessons: int = 0
+    """Steps that it was taught for, by its start and by moves; they are counted in `max_iter`."""
+    agreement: float | None = None
+    """How far its latents were those of an independent start, the leader, when that ended the comparisons."""
 
     @property
     def key(self) -> str:
@@ -62,9 +67,26 @@ class Contender(Generic[Model]):
         """Its standard error there."""
         return self.attempt.noise[-1]
 
+    def ahead_of(self, other: "Contender[Model]") -> tuple[float, float]:
+        """By how much, at the last comparison, and the standard error of that.
+
+        The same held-out observations are compared one by one.
+        """
+        mine, theirs = (each.run.held_out_scores() for each in (self, other))
+        if mine is None or theirs is None:
+            return self.free_energy - other.free_energy, math.hypot(self.noise, other.noise)
+        gained = mine - theirs
+        return float(gained.mean()), float(gained.std() / math.sqrt(max(1, len(gained) - 1)))
+
+    def taught(self, steps: int) -> None:
+        """It was taught for so many of its steps."""
+        self.run.taught(steps)
+        self.attempt.lessons = self.run.lessons
+
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Back to a checkpoint."""
         self.run.restore(saved["run"])
+        self.attempt.lessons = self.run.lessons
         self.recorded = list(zip(saved["free_energies"], saved["noise"], strict=True))
         self.attempt.failure = saved["failure"]
 
@@ -75,7 +97,8 @@ class Contender(Generic[Model]):
             self._write_down(*self.recorded.pop(0))
             return self
         try:
-            self.run.advance(data.training, until, self.saving(), self.run.held_out(data))
+            last = min(until, self.run.longest)
+            self.run.advance(data.training, last, self.saving(), self.run.held_out(data))
             self._write_down(self.run.judged(), self.run.noise())
         except errors.NumericalError as failure:
             self.attempt.failure = str(failure)
@@ -142,13 +165,16 @@ def enter(
     start, attempt = task
     own = copy.deepcopy(plan.model)
     saved = None if checkpoints is None else checkpoints.load(attempt.key)
+    lessons = 0
     if saved is None:
-        start(own, data.training, attempt.seed)
+        lessons = start(own, data.training, attempt.seed) or 0
         communicator().same(own.state_dict())
     run = Run.start(own, data, plan.training, attempt.seed, plan.objective)
     contender = Contender(start, attempt, run, checkpoints)
     if saved is not None:
         contender.restore(saved)
+    elif lessons:
+        contender.taught(lessons)
     for until in comparisons:
         contender = contender.train_to(data, until)
     return contender

@@ -29,7 +29,7 @@ from rpmodels.recognition import ConstantPrecision, WithLinear, has_no_hidden_la
 from rpmodels.seeding import seeded
 
 SHARE = 0.5
-"""Of the steps of a fit that linear maps may take, where L-BFGS cannot."""
+"""Of the steps of a fit that linear maps may take with their lesson, where L-BFGS cannot."""
 MANY = 100
 """Observations that tell whether a lesson was worth something."""
 
@@ -47,56 +47,49 @@ class LinearStart(Start):
         self.start, self.training, self.enough = start, training, enough
         self.name = start.name
 
-    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
+    def __call__(self, model: RPM, observations: Observations, seed: int) -> int | None:
         """Teach, climb, and straighten the networks."""
-        networks = [factor.network for _, factor in model.recognisers()]
-        wrapped = [each for network in networks for each in network.modules() if isinstance(each, WithLinear)]
-        if not wrapped or not all(_has_linear_part(network) for network in networks):
-            self.start(model, observations, seed)
-            return
+        if not begins_straight(model):
+            return self.start(model, observations, seed)
         lesson = self.start.find(model, observations, seed)
         with seeded(seed):
             reinitialise(model.recognition)
         before = copied(model.state_dict())
-        with _straight(model):
-            learnt = self._learnt(model, lesson, observations, seed)
-        if not learnt:
+        with straight(model):
+            taken = self._learnt(model, lesson, observations, seed)
+        if taken is None:
             model.load_state_dict(before)
-            self.start.begin(model, lesson, seed)
-            return
-        for each in wrapped:
-            each.straighten()
+            return self.start.begin(model, lesson, seed)
+        straighten(model)
+        return taken
 
-    def _learnt(self, model: RPM, lesson: Lesson | None, observations: Observations, seed: int) -> bool:
-        """Bring the linear model to its end; whether that was worth it."""
+    def _learnt(self, model: RPM, lesson: Lesson | None, observations: Observations, seed: int) -> int | None:
+        """Bring the linear model to its end; the steps that it took, or None where that was not worth it."""
         try:
-            self.start.begin(model, lesson, seed)
+            taken = self.start.begin(model, lesson, seed) or 0
             objective = RPMObjective(model, observations)
             # Parameters of single observations would be learnt here and forgotten.
             if objective.local_parameters() or _free_energy(objective, observations) < self.enough:
-                return False
+                return None
             if self.training.finish(objective, observations) is None:
-                self._walk(model, observations, seed)
+                taken += self._walk(model, observations, seed, taken)
         except errors.NumericalError:
-            return False
-        return True
+            return None
+        return taken
 
     def settle(self, model: RPM, observations: Observations) -> None:
         """The deterministic end of the linear maps once more, with all observations."""
-        if self._is_straight(model):
-            with _straight(model), suppress(errors.NumericalError):
+        if _is_straight(model):
+            with straight(model), suppress(errors.NumericalError):
                 self.training.finish(RPMObjective(model, observations), observations)
 
-    def _is_straight(self, model: RPM) -> bool:
-        wrapped = [each for each in model.recognition.modules() if isinstance(each, WithLinear)]
-        return bool(wrapped) and all(each.is_straight() for each in wrapped)
-
-    def _walk(self, model: RPM, observations: Observations, seed: int) -> None:
+    def _walk(self, model: RPM, observations: Observations, seed: int, taken: int) -> int:
         """Some steps, where data are too many for a deterministic end."""
-        steps = math.ceil(SHARE * self.training.max_iter)
+        steps = max(1, math.ceil(SHARE * self.training.max_iter) - taken)
         training = replace(self.training, max_iter=steps, validation_fraction=0.0, finish=NoFinish())
         run = Run.start(model, Divided.undivided(observations), training, seed)
         run.advance(observations, steps)
+        return steps
 
 
 @torch.no_grad()
@@ -107,13 +100,33 @@ def _free_energy(objective: RPMObjective, observations: Observations) -> float:
     return float(objective(some.batch(np.arange(len(some)), model.dtype, model.device))[GOAL])
 
 
+def begins_straight(model: RPM) -> bool:
+    """Whether some networks have a linear map beside them, and all others are linear themselves."""
+    networks = [factor.network for _, factor in model.recognisers()]
+    return bool(_wrapped(model)) and all(_has_linear_part(network) for network in networks)
+
+
+def straighten(model: RPM) -> None:
+    """Networks that have a linear map beside them are nothing but that, and learn to be more."""
+    for each in _wrapped(model):
+        each.straighten()
+
+
+def _is_straight(model: RPM) -> bool:
+    return bool(_wrapped(model)) and all(each.is_straight() for each in _wrapped(model))
+
+
+def _wrapped(model: RPM) -> list[WithLinear]:
+    return [each for each in model.recognition.modules() if isinstance(each, WithLinear)]
+
+
 @contextmanager
-def _straight(model: RPM) -> Iterator[None]:
+def straight(model: RPM) -> Iterator[None]:
     """Inside, every network is its linear map: the same numbers, so that what they learn stays."""
     whole = [(factor, factor.network) for _, factor in model.recognisers()]
-    straight = {id(network): _linear_part(network) for _, network in whole}
+    parts = {id(network): _linear_part(network) for _, network in whole}
     for factor, network in whole:
-        factor.network = straight[id(network)]
+        factor.network = parts[id(network)]
     try:
         yield
     finally:

@@ -85,6 +85,10 @@ class Objective(nn.Module, ABC, Generic[Model]):
         return single
 
 
+MakeObjective = Callable[[Any, Observations], Objective[Any]]
+"""From a prepared model and the training observations to what is maximised."""
+
+
 @dataclass
 class State:
     """What a consumer sees after a step, and how it asks the loop to stop."""

@@ -29,9 +29,15 @@ class Move(ABC):
     patience: int = 1
     """Proposals that may fail in a row before no more are asked for."""
 
+    def __init__(self, longest: int | None = None) -> None:
+        self.longest = longest
+        """Steps of the fit: a lesson takes a share of them."""
+
     @abstractmethod
-    def __call__(self, model: Any, observations: Observations, seed: int, failed: int = 0) -> bool:
-        """Change the model in place; False, and no change, when there is nothing worth trying.
+    def __call__(self, model: Any, observations: Observations, seed: int, failed: int = 0) -> int | None:
+        """Change the model in place; None, and no change, when there is nothing worth trying.
+
+        The steps of its lesson are returned: they are counted in `max_iter`.
 
         `failed`: how many proposals in a row have failed, after which this should be another.
         """
@@ -42,10 +48,10 @@ class SplitMerge(Move):
 
     patience = 2
 
-    def __call__(self, model: RPM, observations: Observations, seed: int, failed: int = 0) -> bool:
+    def __call__(self, model: RPM, observations: Observations, seed: int, failed: int = 0) -> int | None:
         """Propose when the split could gain more than the merger costs."""
         if observations.n_sites != 1:
-            return False
+            return None
         observations = observations.some(MANY)
         part = _sample(observations, seed)
         terms = _log_terms(model, part)
@@ -57,17 +63,16 @@ class SplitMerge(Move):
         # Two equally large classes in one state: telling them apart gains mass · log 2 per further factor.
         gain = float(mass[heavy]) * np.log(2.0) * (len(model.names) - 1)
         if cost > gain:
-            return False
+            return None
         states = torch.softmax(_log_terms(model, observations).whole, -1).argmax(-1).cpu().numpy()
         states[states == freed] = kept
         members = np.flatnonzero(states == heavy)
         if len(members) < 2:
-            return False
+            return None
         features = compact_features(model, observations.subset(members), seed)
         halves = k_means(features, 2, seed)
         states[members[halves == 1]] = freed
-        teach(model, observations, states[:, None], seed)
-        return True
+        return teach(model, observations, states[:, None], seed, self.longest)
 
 
 class Terms:

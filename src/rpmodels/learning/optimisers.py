@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -45,6 +45,14 @@ def set_decay(optimiser: Optimizer, decay: float) -> None:
 def flat_then_cosine(optimiser: Optimizer, steps: int, low_rate: float) -> LRScheduler:
     """The full rate, then along a cosine to a hundredth of it over the last `low_rate` of the steps."""
     return LambdaLR(optimiser, _Share(steps, low_rate))
+
+
+def shorten(scheduler: LRScheduler | None, steps: int) -> None:
+    """The same for a fit that has so many steps after all; a schedule of the user's own stays as it is."""
+    if isinstance(scheduler, LambdaLR):
+        scheduler.lr_lambdas = [
+            replace(each, steps=steps) if isinstance(each, _Share) else each for each in scheduler.lr_lambdas
+        ]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from rpmodels.families import Gaussian
 from rpmodels.learning.starts import Start, usual_step
-from rpmodels.learning.teaching import MANY, compact, features, teach
+from rpmodels.learning.teaching import compact, features, teach
 from rpmodels.linear.smooth import smooth_model
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -53,7 +53,7 @@ class PopulationStart(Start):
         self.longest, self.latents = longest, latents
         self.name = "linear model" if latents is None else "given latents"
 
-    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
+    def __call__(self, model: RPM, observations: Observations, seed: int) -> int | None:
         """Find, then begin."""
         with seeded(seed):
             reinitialise(model.recognition)
@@ -78,9 +78,7 @@ class PopulationStart(Start):
         if isinstance(model.prior, GaussianProcessPrior) and found.time_scales is not None:
             model.prior.set_length_scales(torch.as_tensor(found.time_scales * usual_step(observations)))
         others = [name for name in model.names if name not in channels]
-        if others:
-            some = observations.some(MANY)
-            teach(model, some, found.latents[: len(some)], seed, self.longest, others)
+        return teach(model, observations, found.latents, seed, self.longest, others) if others else None
 
     def _found(self, rows: Array, observations: Observations, latents: int, in_time: bool) -> _Linear:
         if self.latents is not None:

@@ -1,26 +1,30 @@
 """A training run of one model: a state machine that can stop, travel to another process, and go on from a file."""
 
 import logging
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from rpmodels import errors
 from rpmodels.carriers import Batch
-from rpmodels.communicator import ALONE, Communicator
+from rpmodels.communicator import ALONE
 from rpmodels.learning import consumers
 from rpmodels.learning.alternation import Alternation
 from rpmodels.learning.batch_reader import BatchReader
 from rpmodels.learning.batches import Divided, Minibatches
+from rpmodels.learning.consumers import stop_together
 from rpmodels.learning.distributed import communicator
 from rpmodels.learning.held_out import HeldOut
-from rpmodels.learning.loop import Consumer, Objective, State, steps
+from rpmodels.learning.loop import Consumer, MakeObjective, Objective, steps
 from rpmodels.learning.objective import RPMObjective
+from rpmodels.learning.optimisers import shorten
 from rpmodels.learning.relaxing import Relaxing
 from rpmodels.learning.rescue import Rescue
 from rpmodels.learning.settings import TrainingSettings
@@ -29,10 +33,6 @@ from rpmodels.observations import Observations
 from rpmodels.seeding import seeded
 
 logger = logging.getLogger("rpmodels")
-
-
-MakeObjective = Callable[[Any, Observations], Objective[Any]]
-"""From a prepared model and the training observations to what is maximised."""
 
 
 @dataclass
@@ -46,6 +46,8 @@ class Run(Generic[Model]):
     scheduler: LRScheduler | None
     history: consumers.History = field(default_factory=consumers.History)
     step: int = 0
+    lessons: int = 0
+    """Steps that were lessons: the run has as many fewer."""
     stop_reason: str | None = None
     validation_curve: list[dict[str, float]] = field(default_factory=list)
     rescues: int = 0
@@ -53,6 +55,8 @@ class Run(Generic[Model]):
     interrupted: bool = False
     converged: bool = False
     """Whether more steps would have changed little."""
+    gained: float = 0.0
+    """Nats by which the deterministic end has raised the free energy of the last steps."""
     fitted: Any = None
     """What `finish` made."""
     restorable: bool = True
@@ -123,7 +127,7 @@ class Run(Generic[Model]):
                     # Those that save come last, and see what the others did.
                     self.rescues, self.restorable = rescue.rescues, rescue.step == state.step
                     consumer(state)
-                _agree(state, objective.group)
+                stop_together(state, objective.group)
                 if state.stop_reason is not None:
                     self.stop_reason = state.stop_reason
                     break
@@ -151,7 +155,7 @@ class Run(Generic[Model]):
         stopping = self._make_stopping(data)
         if self.stop_reason is None:
             try:
-                self.advance(data.training, self.training.max_iter, [*consumers, *saving], stopping)
+                self.advance(data.training, self.longest, [*consumers, *saving], stopping)
                 for each in saving:
                     each.now()
             except KeyboardInterrupt:
@@ -182,7 +186,8 @@ class Run(Generic[Model]):
         Weights that held-out observations have chosen stay as they are.
         """
         if self.stop_reason is None:
-            self.stop_reason = f"max_iter = {self.training.max_iter} steps"
+            lessons = f" ({self.lessons} of them lessons)" if self.lessons else ""
+            self.stop_reason = f"max_iter = {self.training.max_iter} steps{lessons}"
             others = communicator()
             ended = None
             if data.validation is None:
@@ -190,7 +195,7 @@ class Run(Generic[Model]):
             if ended is not None:
                 others.same(self.objective.state_dict())
                 self.stop_reason += f", then {ended.reason}"
-                self.converged = ended.converged
+                self.converged, self.gained = ended.converged, ended.gained
                 return
         trend = self.history.trend()
         self.converged = trend is not None and not trend.rising and not HeldOut.rises(self.validation_curve)
@@ -213,6 +218,21 @@ class Run(Generic[Model]):
         watching.begin(self.step)
         return watching
 
+    @property
+    def taken(self) -> int:
+        """All steps so far, those of lessons among them."""
+        return self.step + self.lessons
+
+    @property
+    def longest(self) -> int:
+        """Steps up the free energy that it may have: those that lessons have left, half of all at least."""
+        return max(math.ceil(self.training.max_iter / 2), self.training.max_iter - self.lessons)
+
+    def taught(self, steps: int) -> None:
+        """A lesson has taken so many of its steps."""
+        self.lessons += steps
+        shorten(self.scheduler, self.longest)
+
     def unseen(self) -> None:
         """As if no held-out observation had been looked at: for a model that was changed by other means than steps."""
         self._stopping_state, self.stop_reason = None, None
@@ -232,6 +252,7 @@ class Run(Generic[Model]):
             "batches": self.batches.state(),
             "history": self.history.table(),
             "step": self.step,
+            "lessons": self.lessons,
             "stop_reason": self.stop_reason,
             "rescues": self.rescues,
             "stopping": self._stopping_state if self._stopping is None else self._stopping.state(),
@@ -246,13 +267,13 @@ class Run(Generic[Model]):
         self.batches.restore(state["batches"])
         self.history.restore(state["history"])
         self.step, self.stop_reason, self.rescues = state["step"], state["stop_reason"], state["rescues"]
-        self._stopping_state = state["stopping"]
+        self.lessons, self._stopping_state = state["lessons"], state["stopping"]
 
     @property
     def record(self) -> consumers.Record:
         """What became of it."""
         return consumers.Record(
-            self.history.table(), self.step, self.stop_reason or "", self.validation_curve, self.converged
+            self.history.table(), self.taken, self.stop_reason or "", self.validation_curve, self.converged
         )
 
     def recent(self) -> float:
@@ -261,8 +282,13 @@ class Run(Generic[Model]):
 
     def judged(self) -> float:
         """What starts are compared by: the best held-out score, where there is one, else `recent`."""
+        best = self.held_out_scores()
+        return self.recent() if best is None else float(best.mean())
+
+    def held_out_scores(self) -> NDArray[np.float64] | None:
+        """Of every held-out observation, at its best; None where there are none."""
         best = (self._stopping_state or {}).get("best")
-        return self.recent() if best is None else sum(best) / len(best)
+        return None if best is None else np.asarray(best, np.float64)
 
     def noise(self) -> float:
         """Standard error of `recent`."""
@@ -271,9 +297,3 @@ class Run(Generic[Model]):
     @property
     def _window(self) -> int:
         return max(10, self.batches.per_epoch)
-
-
-def _agree(state: State, others: Communicator) -> None:
-    """All processes stop when one has a reason to (a clock, a callback of the user's)."""
-    if others.size > 1 and float(others.summed(torch.tensor(float(state.stop_reason is not None)))):
-        state.stop_reason = state.stop_reason or "another process of the group had a reason to stop"

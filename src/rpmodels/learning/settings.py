@@ -52,7 +52,7 @@ class TrainingSettings:
     """How to train.
 
     Args:
-        max_iter: gradient steps at most
+        max_iter: gradient steps at most, those of lessons among them, which leave at least half
         learning_rate: of AdamW; along a cosine to a hundredth over the last `low_rate` of the steps
         batch_size: observations a step; None for all
         weight_decay: on the weights of the recognition networks, not on biases

@@ -25,7 +25,7 @@ class SplitMergeSites(Move):
 
     patience = 3
 
-    def __call__(self, model: RPM, observations: Observations, seed: int, failed: int = 0) -> bool:
+    def __call__(self, model: RPM, observations: Observations, seed: int, failed: int = 0) -> int | None:
         """Propose when the split could gain more than twice what the merger costs."""
         observations = observations.some(MANY)
         terms = site_terms(model, _some(observations, seed))
@@ -36,19 +36,18 @@ class SplitMergeSites(Move):
         heavy = int(mass.argsort(descending=True)[min(failed, len(mass) - 1)])
         # Two equally large kinds in one state: telling them apart gains mass · log 2.
         if 2.0 * cost > float(mass[heavy]) * np.log(2.0):
-            return False
+            return None
         everywhere = site_terms(model, observations)
         found = everywhere.whole.argmax(-1).cpu().numpy()
         found[found == freed] = kept
         members = np.flatnonzero(found == heavy)
         if len(members) < 2:
-            return False
+            return None
         company = torch.softmax(everywhere.log_prior, -1).cpu().numpy()[members]
         found[members[k_means(company, 2, seed) == 1]] = freed
         states = np.zeros(observations.exists.shape, np.int64)
         states[observations.exists] = found
-        teach(model, observations, states, seed)
-        return True
+        return teach(model, observations, states, seed, self.longest)
 
 
 @torch.no_grad()

@@ -31,8 +31,8 @@ class Start(ABC):
     """
 
     @abstractmethod
-    def __call__(self, model: Any, observations: Observations, seed: int) -> None:
-        """Change the model's weights in place."""
+    def __call__(self, model: Any, observations: Observations, seed: int) -> int | None:
+        """Change the model's weights in place; the steps of its lesson, where it had one, are counted in `max_iter`."""
 
     def settle(self, model: Any, observations: Observations) -> None:  # noqa: B027 - most starts have nothing to do
         """What to do with all the observations where held-out ones have found nothing better than this start."""
@@ -86,13 +86,13 @@ class Lesson:
     length_scales: NDArray[np.float64] | None = None
     """(K,), for a prior that has some."""
 
-    def __call__(self, model: RPM, seed: int) -> None:
-        """Every factor learns them, whatever it knew."""
+    def __call__(self, model: RPM, seed: int) -> int:
+        """Every factor learns them, whatever it knew; the steps that it took."""
         with seeded(seed):
             reinitialise(model.recognition)
         if self.length_scales is not None and isinstance(model.prior, GaussianProcessPrior):
             model.prior.set_length_scales(torch.as_tensor(self.length_scales))
-        teach(model, self.observations, self.latents, seed, self.longest)
+        return teach(model, self.observations, self.latents, seed, self.longest)
 
 
 class TaughtStart(Start, ABC):
@@ -107,17 +107,17 @@ class TaughtStart(Start, ABC):
     def find(self, model: RPM, observations: Observations, seed: int) -> Lesson | None:
         """What to teach, whatever the weights are; None where there is nothing."""
 
-    def __call__(self, model: RPM, observations: Observations, seed: int) -> None:
+    def __call__(self, model: RPM, observations: Observations, seed: int) -> int | None:
         """Find, then teach."""
-        self.begin(model, self.find(model, observations, seed), seed)
+        return self.begin(model, self.find(model, observations, seed), seed)
 
-    def begin(self, model: RPM, lesson: Lesson | None, seed: int) -> None:
-        """Teach what was found."""
+    def begin(self, model: RPM, lesson: Lesson | None, seed: int) -> int | None:
+        """Teach what was found; the steps of the lesson."""
         if lesson is not None:
-            lesson(model, seed)
-            return
+            return lesson(model, seed)
         with seeded(seed):
             reinitialise(model.recognition)
+        return None
 
 
 class StatesStart(TaughtStart):

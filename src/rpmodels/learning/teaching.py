@@ -21,12 +21,12 @@ from rpmodels.recognition import Recogniser
 from rpmodels.seeding import seeded
 
 COMPONENTS = 50
-RATE_OF_STATES, RATE_OF_NUMBERS = 1e-3, 1e-2
+RATE_OF_STATES, RATE_OF_NUMBERS = 3e-3, 1e-2
 BATCH = 500
 """Sites a step of a lesson."""
 LESSON = 300
-SHARE = 0.25
-"""Of the steps of a fit that a lesson may take."""
+SHARE_OF_STATES, SHARE_OF_NUMBERS = 0.1, 0.25
+"""Of the steps of a fit, which a lesson may take."""
 MANY = 50_000
 """Observations that are enough to cluster and to teach by."""
 ENOUGH = 0.3
@@ -40,12 +40,12 @@ def teach(
     seed: int,
     longest: int | None = None,
     names: Collection[str] | None = None,
-) -> None:
+) -> int:
     """Every factor learns to recognise the given latents: −log f_j(z|x) of states (N, T) or of numbers (N, T, K).
 
     The lesson ends when states are recognised well (not perfectly: the free energy shall have the last word), or after
-    `LESSON` steps, and is never longer than a share of what it prepares, a fit of `longest` steps. `names`: these
-    factors alone.
+    `LESSON` steps, and is never longer than a share of what it prepares, a fit of `longest` steps. Returns the steps
+    that it took, which count in `max_iter`. `names`: these factors alone.
     """
     family = model.prior.family
     finite = isinstance(family, FiniteSupport)
@@ -53,7 +53,9 @@ def teach(
     sites = max(1.0, float(observations.exists.sum(1).mean()))
     batches = Minibatches(len(observations), max(2, round(BATCH / sites)), seed)
     model.train()
-    for _ in range(LESSON if longest is None else min(LESSON, math.ceil(SHARE * longest))):
+    share = SHARE_OF_STATES if finite else SHARE_OF_NUMBERS
+    taken = 0
+    for taken in range(1, 1 + (LESSON if longest is None else min(LESSON, math.ceil(share * longest)))):  # noqa: B007
         index = batches.next()
         batch = observations.batch(index, model.dtype, model.device)
         z = torch.as_tensor(latents[index][:, : batch.sites.exists.shape[1]], device=model.device)
@@ -74,6 +76,7 @@ def teach(
         optimiser.step()
         if finite and float(loss.detach()) < ENOUGH * len(model.names):
             break
+    return taken
 
 
 def compact_features(

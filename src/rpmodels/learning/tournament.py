@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from rpmodels import errors
+from rpmodels.learning.agreement import BEYOND, agreed, independent
 from rpmodels.learning.batches import Divided
 from rpmodels.learning.checkpoints import Checkpoints
 from rpmodels.learning.consumers import Progress
@@ -32,8 +33,6 @@ STUCK = 0.05
 """A start that has not learnt this share of what is enough after two intervals is stuck (factors that say nothing)."""
 FINAL = 0.22
 """Of all steps, after which the best taught and the best free start are compared."""
-BEYOND = 2.0
-"""Standard errors by which a move must be better to be kept."""
 CLEAR = 4.0
 """Times what is enough: a start so far ahead needs no more rivals."""
 
@@ -65,21 +64,22 @@ def tournament(plan: Plan[Model], data: Divided, context: Context) -> tuple[Run[
     the last epoch, always after the same number of steps. While the best of them is not above `plan.enough` nats
     nothing has been learnt that they could be judged by, and all go on (to half of the steps at most). Where there is
     so much to gain and none has it clearly, starts that are stuck are begun once more, each from another seed, and
-    brought to the same step.
-    Before it goes to the end, the best run meets the rivals that the move proposes, under the same rule.
+    brought to the same step. Where the leader and an independent start have found the same (learning/agreement.py),
+    nothing is left to compare.
+    Otherwise, before it goes to the end, the best run meets the rivals that the move proposes, under the same rule.
     An interrupt from the keyboard ends the training with the best run there is.
     """
     seeds = spawn(context.random_state, len(plan.starts))
-    field = _Field(plan, data, context)
     attempts = [Attempt(start.name, seed) for start, seed in zip(plan.starts, seeds, strict=True)]
     several = len(plan.starts) > 1 and plan.interval <= plan.training.max_iter
-    progress = Progress(math.ceil(math.log2(len(plan.starts))), context.verbose and several, "restarts")
+    stages = len(plan.starts) + math.ceil(math.log2(len(plan.starts))) + (0 if plan.move is None else plan.moves)
+    progress = Progress(stages, context.verbose and several, "search")
+    field = _Field(plan, data, context, progress)
     alive: list[Contender[Model]] = []
     try:
         field.enter(list(zip(plan.starts, attempts, strict=True)), [plan.interval] if several else [], alive)
-        if several:
-            _halve(field, alive, attempts, progress)
-        _challenge(field, alive, attempts)
+        if not (several and _halve(field, alive, attempts)):
+            _challenge(field, alive, attempts)
     except KeyboardInterrupt:
         alive = [each for each in alive if each.run.history.any_finite]
         if not alive:
@@ -89,7 +89,7 @@ def tournament(plan: Plan[Model], data: Divided, context: Context) -> tuple[Run[
     finally:
         progress.close()
     winner = alive[0]
-    ending = Progress(plan.training.max_iter, context.verbose, "training", winner.run.step)
+    ending = Progress(plan.training.max_iter, context.verbose, "training", winner.run.taken)
     try:
         winner.run.finish(data, [ending, *context.consumers], winner.saving(), winner.start.settle)
     finally:
@@ -104,6 +104,7 @@ class _Field(Generic[Model]):
     plan: Plan[Model]
     data: Divided
     context: Context
+    progress: Progress
 
     def enter(
         self, tasks: list[tuple[Start, Attempt]], comparisons: Sequence[int], alive: list[Contender[Model]]
@@ -111,15 +112,16 @@ class _Field(Generic[Model]):
         """Begin these and train them; each joins those alive as soon as it is there."""
         shared = (self.plan, self.data, comparisons, self.context.checkpoints)
         for contender in parallel_map(enter, tasks, self.context.n_jobs, *shared):
-            alive.append(contender)  # noqa: PERF402 - what is there when an interrupt comes is kept
+            alive.append(contender)  # what is there when an interrupt comes is kept
+            self.progress.advance(_told(contender.attempt))
 
     def train_to(self, alive: list[Contender[Model]], until: int) -> None:
         """All of them, in place."""
         alive[:] = parallel_map(Contender.train_to, alive, self.context.n_jobs, self.data, until)
 
 
-def _halve(field: _Field[Model], alive: list[Contender[Model]], attempts: list[Attempt], progress: Progress) -> None:
-    """Comparison after comparison until one is left, in `alive`.
+def _halve(field: _Field[Model], alive: list[Contender[Model]], attempts: list[Attempt]) -> bool:
+    """Comparison after comparison until one is left, in `alive`; whether an independent start agrees with it.
 
     Taught starts are compared with each other, and so are free ones, as a lesson lets the former lead for a while; the
     best of both meet once `FINAL` of all steps have made that even.
@@ -138,15 +140,43 @@ def _halve(field: _Field[Model], alive: list[Contender[Model]], attempts: list[A
         leader = alive[0].free_energy
         if math.isinf(leader):
             raise errors.diverged(reached, len(attempts))
+        if leader > enough and _agree(field, alive, reached):
+            alive[:] = alive[:1]
+            return True
         if leader > enough or 2 * reached > longest:
             alive[:] = _kept(alive, final=reached >= FINAL * longest)
-            progress.advance(leader)
+            field.progress.advance(f"best F = {leader:.3f} nats")
         if len(alive) == 1:
-            return
+            return False
         reached += interval
         if reached <= longest:
             field.train_to(alive, reached)
     alive[:] = alive[:1]
+    return False
+
+
+def _agree(field: _Field[Model], alive: Sequence[Contender[Model]], reached: int) -> bool:
+    """Whether the leader and an independent start have found the same; its attempt says how far.
+
+    Written down with the checkpoints: a run that is resumed may be past the point where it was looked at.
+    """
+    leader, other = alive[0], independent(alive)
+    if other is None:
+        return False
+    kept, key = field.context.checkpoints, f"agreement {leader.attempt.key} {reached}"
+    saved = None if kept is None else kept.load(key)
+    if saved is None:
+        saved = {"agreement": communicator().first_does(lambda: agreed(leader, other, field.data.training))}
+        if kept is not None and not kept.save(key, saved):
+            # As with moves: without this file later ones are worth nothing.
+            for each in alive:
+                each.checkpoints = None
+    other.attempt.agreement = saved["agreement"]
+    return other.attempt.agreement is not None
+
+
+def _told(attempt: Attempt) -> str:
+    return f"{attempt.kind}: {attempt.lessons} steps of lessons" if attempt.lessons else attempt.kind
 
 
 def _kept(alive: Sequence[Contender[Model]], final: bool) -> list[Contender[Model]]:
@@ -174,8 +204,8 @@ def _challenge(field: _Field[Model], alive: list[Contender[Model]], attempts: li
     move = field.plan.move
     if move is None or not field.plan.moves:
         return
-    interval, longest = field.plan.interval, field.plan.training.max_iter
-    champion = alive[0]
+    interval, champion = field.plan.interval, alive[0]
+    longest = champion.run.longest
     if champion.reached < BEFORE_MOVES * interval <= longest:
         champion.train_to(field.data, BEFORE_MOVES * interval)
     failures = 0
@@ -187,6 +217,7 @@ def _challenge(field: _Field[Model], alive: list[Contender[Model]], attempts: li
         if rival is None:
             break
         attempts.append(rival.attempt)
+        field.progress.advance(_told(rival.attempt))
         champion.train_to(field.data, until)
         rival.train_to(field.data, until)
         better = rival.free_energy > champion.free_energy + BEYOND * math.hypot(champion.noise, rival.noise)
@@ -199,7 +230,7 @@ def _challenge(field: _Field[Model], alive: list[Contender[Model]], attempts: li
             break
         if better:
             alive[:] = [rival]
-            champion = rival
+            champion, longest = rival, rival.run.longest
 
 
 def _rival(
@@ -218,14 +249,16 @@ def _rival(
             return None
         rival.restore(saved)
         return rival
-    proposed = move(rival.run.model, observations, rival.attempt.seed, failures)
-    proposed = communicator().first_does(lambda: proposed)
+    taken = move(rival.run.model, observations, rival.attempt.seed, failures)
+    taken = communicator().first_does(lambda: taken)
     communicator().same(rival.run.model.state_dict())
     rival.run.unseen()
-    if kept is not None and not (rival.save() if proposed else kept.save(rival.attempt.key, {"run": None})):
+    if taken is not None:
+        rival.taught(taken)
+    if kept is not None and not (rival.save() if taken is not None else kept.save(rival.attempt.key, {"run": None})):
         # Without this file a later one of the champion would be worth nothing.
         champion.checkpoints = rival.checkpoints = None
-    return rival if proposed else None
+    return None if taken is None else rival
 
 
 def _replace(attempts: list[Attempt], alive: Sequence[Contender[Model]]) -> None:
