@@ -25,7 +25,7 @@ from rpmodels.recognition import ConstantPrecision, RecognitionFactor
 ITERATIONS = 40
 """Of L-BFGS, which stops by itself before that."""
 UNIT = 10.0
-"""In which constants are counted while they are learnt: as much as one of a slope's logarithm, for precisions of ten."""
+"""In which constants are counted while they are learnt: precisions of tens, beside logarithms of slopes."""
 
 
 @dataclass(frozen=True)
