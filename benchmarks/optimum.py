@@ -21,6 +21,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -33,6 +34,8 @@ BINS = 25
 WORDS = 12
 TOPICS = ("lda", "words")
 ALPHA = 0.3
+LABELS = {"fa": "log precision", "hmm": "transitions", "lds": "eigenvalue", "gp": "log length scale", "lda": "topics"}
+"""What the error of a model is one of, in the figure."""
 DRAWS = 1000
 """Of the seeds, for standard errors."""
 
@@ -250,6 +253,24 @@ def _slopes(errors: Mapping[int, Array]) -> str:
     return "slope of log error on log N " + ", ".join(found)
 
 
+def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """Error against N of every model, beside N^−½: points are seeds, lines root mean squares."""
+    figure, axes = plt.subplots(1, len(LABELS), figsize=(2.2 * len(LABELS), 2.4), layout="constrained")
+    for axis, (name, label) in zip(axes, LABELS.items(), strict=True):
+        own = [row for row in rows if row["model"] == name and row["network"] == "linear"]
+        sizes = sorted({row["n"] for row in own})
+        errors = [_rms(_errors([row for row in own if row["n"] == n])) for n in sizes]
+        axis.loglog([row["n"] for row in own], [row["error"] for row in own], ".", color="0.7")
+        axis.loglog(sizes, errors, "o-")
+        if sizes:
+            axis.loglog(sizes, errors[0] * np.sqrt(sizes[0] / np.array(sizes)), "k:", lw=1)
+        axis.set_title(label, fontsize=9)
+        axis.set_xticks([50, 200, 800], ["50", "200", "800"])
+        axis.minorticks_off()
+    figure.supxlabel("N", fontsize=9)
+    figure.savefig(path, dpi=100)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
@@ -259,6 +280,7 @@ if __name__ == "__main__":
     parser.add_argument("--brief", action="store_true", help="nothing to compare fits with: errors and slopes")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, help="a file of lines of JSON, added to as rows are finished")
+    parser.add_argument("--figure", type=Path, help="error against N, linear networks")
     given = parser.parse_args()
     known: list[dict[str, Any]] = []
     if given.out is not None and given.out.exists():
@@ -272,3 +294,5 @@ if __name__ == "__main__":
                 with given.out.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")
     print(told([row for row in known if row["model"] in given.models and row["network"] in given.networks]))
+    if given.figure is not None:
+        draw(known, given.figure)
