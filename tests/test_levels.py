@@ -111,13 +111,24 @@ def test_only_what_a_fold_has_not_seen_is_counted():
     objective, observations = made(linear(), x)
     climb(objective, observations, Penalty(1.0), 1)
     batch, start = everything(objective, observations), Levels.neutral(objective.model)
-    values = objective.evaluate(batch).energy.total.detach()
-    weights = batch.weights
-    rows = torch.tensor([3, 5, 8])
-    _, reached = fitted_levels([Fold(objective, rows)], batch, start)
-    assert reached * float(weights.sum()) >= float(values[rows].sum())  # at the best levels, no less than at these
     before = [each.clone() for each in objective.parameters()]
+    rows = torch.arange(3, 30)
+    levels, reached = fitted_levels([Fold(objective, rows)], batch, start)
     assert all(torch.equal(one, other) for one, other in zip(before, objective.parameters(), strict=True))
+    levels.bring(objective.model)
+    assert reached == pytest.approx(float(objective.evaluate(batch).energy.total[rows].mean().detach()))
+
+
+def test_levels_that_gain_no_more_than_noise_are_neutral():
+    """At the maximum itself no other levels are better by more than rounding."""
+    x = three_views(300, 0, 2)
+    objective, observations = made(linear(), x)
+    climb(objective, observations, Penalty(0.0), 5)
+    batch, start = everything(objective, observations), Levels.neutral(objective.model)
+    levels, reached = fitted_levels([Fold(objective, torch.arange(300))], batch, start)
+    assert not levels.slopes.any()
+    assert not levels.constants.any()
+    assert reached == pytest.approx(float(objective.evaluate(batch).energy.total.mean().detach()))
 
 
 def precision_errors(model, x):

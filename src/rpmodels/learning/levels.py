@@ -78,14 +78,15 @@ class Fold:
 def fitted_levels(folds: Sequence[Fold], batch: Batch, start: Levels) -> tuple[Levels, float]:
     """The levels at which held-out observations have the highest free energy together, and that: nats per observation.
 
-    Atoms are those of all observations, which the batch holds.
+    Atoms are those of all observations, which the batch holds. Neutral levels, where others are better by no more than
+    the standard error of the difference, observation by observation: what is less is noise.
     """
     slopes, tens = start.slopes.clone().requires_grad_(), (start.constants / UNIT).requires_grad_()
     optimiser = torch.optim.LBFGS([slopes, tens], lr=1.0, max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
     def closure() -> Tensor:
         optimiser.zero_grad(set_to_none=True)
-        loss = -_held_out_energy(folds, batch, Levels(slopes, UNIT * tens))
+        loss = -_mean(_held_out(folds, batch, Levels(slopes, UNIT * tens)), folds, batch)
         loss.backward()  # type: ignore[no-untyped-call]
         return loss
 
@@ -94,32 +95,43 @@ def fitted_levels(folds: Sequence[Fold], batch: Batch, start: Levels) -> tuple[L
             optimiser.step(closure)  # type: ignore[no-untyped-call]
         with torch.no_grad():
             found = Levels(slopes.detach(), UNIT * tens.detach())
-            reached = float(_held_out_energy(folds, batch, found))
+            neutral = Levels.neutral(folds[0].objective.model)
+            values, plain = _held_out(folds, batch, found), _held_out(folds, batch, neutral)
     except errors.NumericalError:
         return start, -math.inf
+    gained = values - plain
+    if not float(gained.mean()) > float(gained.std()) / math.sqrt(len(gained)):
+        found, values = neutral, plain
+    reached = float(_mean(values, folds, batch))
     return (found, reached) if math.isfinite(reached) else (start, -math.inf)
 
 
-class _Summed(nn.Module):
-    """Σ weight · F of some observations of a batch: a module, so that it can be asked with other parameters."""
+class _Some(nn.Module):
+    """F of some observations of a batch: a module, so that it can be asked with other parameters."""
 
     def __init__(self, objective: RPMObjective) -> None:
         super().__init__()
         self.objective = objective
 
-    def forward(self, batch: Batch, rows: Int[Tensor, "n"]) -> Float[Tensor, ""]:
-        """Nats."""
-        return self.objective.evaluate(batch).energy.total[rows] @ batch.weights[rows]
+    def forward(self, batch: Batch, rows: Int[Tensor, "n"]) -> Float[Tensor, "n"]:
+        """Nats of each."""
+        return self.objective.evaluate(batch).energy.total[rows]
 
 
-def _held_out_energy(folds: Sequence[Fold], batch: Batch, levels: Levels) -> Float[Tensor, ""]:
-    total = batch.weights.new_zeros(())
+def _held_out(folds: Sequence[Fold], batch: Batch, levels: Levels) -> Float[Tensor, "n"]:
+    """F of the held-out observations, fold after fold."""
+    values = []
     for fold in folds:
-        summed = _Summed(fold.objective)
+        some = _Some(fold.objective)
         found = levels.of(fold.objective.model)
-        changed = {name: found[id(each)] for name, each in summed.named_parameters() if id(each) in found}
-        total = total + functional_call(summed, changed, (batch, fold.held_out))
-    return total / batch.weights.sum()
+        changed = {name: found[id(each)] for name, each in some.named_parameters() if id(each) in found}
+        values.append(functional_call(some, changed, (batch, fold.held_out)))
+    return torch.cat(values)
+
+
+def _mean(values: Float[Tensor, "n"], folds: Sequence[Fold], batch: Batch) -> Float[Tensor, ""]:
+    weights = batch.weights[torch.cat([fold.held_out for fold in folds])]
+    return values @ (weights / weights.sum())
 
 
 def _penalised(model: RPM) -> list[RecognitionFactor]:
