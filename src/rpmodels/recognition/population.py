@@ -29,7 +29,7 @@ LEAST_NOISE = 1e-2
 class ChannelCurves(nn.Module):
     """a_c(x), b_c(x) and w_c of C channels: a line of the value's score each, and what the data make of it.
 
-    a = slope · score + bend, b = exp(level + bend of its own), bends on the basis of the grid (recognition/grids.py).
+    a = slope · score + bend, b = exp(log precision + bend of its own), bends on the basis of the grid (recognition/grids.py).
 
     Args:
         n_channels, n_latents: C and K
@@ -54,7 +54,7 @@ class ChannelCurves(nn.Module):
         self.register_buffer("basis", torch.zeros(n_channels, n_values, n_bends))
         self.direction = nn.Parameter(torch.zeros(n_channels, n_latents))
         self.slope = nn.Parameter(torch.zeros(n_channels))
-        self.level = nn.Parameter(torch.zeros(n_channels))
+        self.log_precision = nn.Parameter(torch.zeros(n_channels))
         self.bend = nn.Parameter(torch.zeros(n_channels, n_bends))
         self.bend_of_precision = nn.Parameter(torch.zeros(n_channels, n_bends))
         self.reset_parameters()
@@ -89,7 +89,7 @@ class ChannelCurves(nn.Module):
         """Directions at random, precisions small: a population that knows next to nothing."""
         nn.init.normal_(self.direction)
         nn.init.constant_(self.slope, SMALLEST**0.5)
-        nn.init.constant_(self.level, float(np.log(SMALLEST)))
+        nn.init.constant_(self.log_precision, float(np.log(SMALLEST)))
         nn.init.zeros_(self.bend)
         nn.init.zeros_(self.bend_of_precision)
 
@@ -104,14 +104,14 @@ class ChannelCurves(nn.Module):
         silent = length < torch.finfo(like.dtype).eps ** 0.5
         self.direction.copy_(torch.where(silent[:, None], torch.ones_like(of), of))
         self.slope.copy_(length / variance)
-        self.level.copy_((length.square() / variance).clamp_min(SMALLEST**2).log())
+        self.log_precision.copy_((length.square() / variance).clamp_min(SMALLEST**2).log())
         self.bend.copy_((-self.slope * torch.as_tensor(np.asarray(offset)).to(like))[:, None].expand_as(self.bend))
         self.bend_of_precision.zero_()
 
     def curves(self) -> Curves:
         """On the grid."""
         a = self.slope[:, None] * self.scores + (self.basis @ self.bend[..., None])[..., 0]
-        b = (self.level[:, None] + (self.basis @ self.bend_of_precision[..., None])[..., 0]).exp()
+        b = (self.log_precision[:, None] + (self.basis @ self.bend_of_precision[..., None])[..., 0]).exp()
         return Curves(nn.functional.normalize(self.direction, dim=1), a, b, self.log_p0)
 
     def forward(self, x: Shaped[Tensor, "N T C"]) -> tuple[Curves, Float[Tensor, "3 N T C"], Bool[Tensor, "N T C"]]:
