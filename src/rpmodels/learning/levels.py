@@ -20,7 +20,7 @@ from rpmodels.carriers import Batch
 from rpmodels.families import Gaussian
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.model import RPM
-from rpmodels.recognition import ConstantPrecision, RecognitionFactor
+from rpmodels.recognition import ConstantPrecision, Recogniser
 
 ITERATIONS = 40
 """Of L-BFGS, which stops by itself before that."""
@@ -134,17 +134,17 @@ def _mean(values: Float[Tensor, "n"], folds: Sequence[Fold], batch: Batch) -> Fl
     return values @ (weights / weights.sum())
 
 
-def _penalised(model: RPM) -> list[RecognitionFactor]:
+def _penalised(model: RPM) -> list[Recogniser]:
     """Factors whose network holds a linear map; of several that share one, one."""
     distinct = {id(each.network): each for _, each in model.recognisers()}
     return [each for each in distinct.values() if any(isinstance(part, nn.Linear) for part in each.network.modules())]
 
 
-def _layer(recogniser: RecognitionFactor) -> nn.Linear:
+def _layer(recogniser: Recogniser) -> nn.Linear:
     return next(each for each in recogniser.network.modules() if isinstance(each, nn.Linear))
 
 
-def _numbers(recogniser: RecognitionFactor) -> tuple[Bool[Tensor, "R"], Bool[Tensor, "R"]]:
+def _numbers(recogniser: Recogniser) -> tuple[Bool[Tensor, "R"], Bool[Tensor, "R"]]:
     """Which raw numbers have the slope, and which the constant: the diagonal of a Gaussian's precision."""
     family = recogniser.family
     if not isinstance(family, Gaussian):

@@ -29,7 +29,8 @@ LEAST_NOISE = 1e-2
 class ChannelCurves(nn.Module):
     """a_c(x), b_c(x) and w_c of C channels: a line of the value's score each, and what the data make of it.
 
-    a = slope · score + bend, b = exp(log precision + bend of its own), bends on the basis of the grid (recognition/grids.py).
+    a = slope · score + bend, b = exp(log precision + bend of its own), bends on the basis of the grid
+    (recognition/grids.py).
 
     Args:
         n_channels, n_latents: C and K
