@@ -1,6 +1,6 @@
 """A start at the states that linear networks find under a penalty that is taken away little by little.
 
-Under a strong penalty the free energy of a linear model has next to no poor optima: a few directions that the factors
+Under a strong penalty the free energy of a linear model has fewer poor optima: a few directions that the factors
 share most tell a few states apart. As the penalty weakens, states divide, each from where it was. Networks with a
 linear map beside them begin there; others are taught the states, and go on to a higher free energy than from clusters
 (docs/results/optimum.md).
