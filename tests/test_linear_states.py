@@ -8,8 +8,9 @@ import rpmodels as rp
 from rpmodels import errors
 from rpmodels.estimators.regularisation import has_plenty
 from rpmodels.fitted import FittedRPM
-from rpmodels.learning import KMeans, LinearStates, StatesStart, linear_states
+from rpmodels.learning import KMeans, StatesStart, linear_states
 from rpmodels.learning.linear_start import begins_straight
+from rpmodels.learning.linear_states import LinearStates
 from rpmodels.recognition import WithLinear
 
 

@@ -364,7 +364,13 @@ def test_a_confusion_matrix_has_rows_that_sum_to_one():
 
 
 @pytest.fixture
-def calls(factor_analysis, categorical, table, series):
+def population():
+    counts = np.random.default_rng(0).poisson(1.0, (20, 8, 8)).astype(float)
+    return rp.RPGPFA(1, random_state=0, max_iter=2).fit(counts), counts
+
+
+@pytest.fixture
+def calls(factor_analysis, categorical, table, series, population):
     z = series.z[0]
     return {
         "calibration": (series.z, np.ones_like(series.z), series.z + 1),
@@ -376,11 +382,13 @@ def calls(factor_analysis, categorical, table, series):
         "latents_3d": (table["a"], table["a"][:, 0]),
         "learning_curve": (factor_analysis,),
         "mixture_against_prior": (categorical, "b"),
+        "rates": population,
         "restarts": (factor_analysis,),
         "score_ceiling": (factor_analysis,),
         "shuffle_null": (1.0, np.arange(5.0)),
         "trajectories": (z, np.ones_like(z)),
         "trial_image": (series.x[0], series.times),
+        "tuning": population[:1],
     }
 
 

@@ -17,6 +17,7 @@ from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.common import OF_STATES, WithFactors
 from rpmodels.estimators.description import Description, Latents, States
 from rpmodels.estimators.regularisation import has_plenty
+from rpmodels.learning.linear_states import LinearStates
 from rpmodels.mixtures import PerSite
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -63,7 +64,7 @@ class RPCategorical(WithFactors, RPMEstimator):
     def _taught(self) -> Sequence[learning.Start]:
         kinds = (learning.KMeans(by_factor=False), learning.Mixture(), learning.KMeans())
         clusters = [learning.StatesStart(each, self.max_iter) for each in kinds]
-        return [learning.LinearStates(self.max_iter), *clusters]
+        return [LinearStates(self.max_iter), *clusters]
 
     def _has_straight(self, observations: Observations) -> bool:
         return has_plenty(observations)

@@ -7,7 +7,6 @@ from rpmodels.learning.consumers import TimeLimit
 from rpmodels.learning.contenders import Attempt, Plan
 from rpmodels.learning.devices import device_of, dtype_of
 from rpmodels.learning.finish import Finish, NoFinish, QuasiNewton
-from rpmodels.learning.linear_states import LinearStates
 from rpmodels.learning.loop import Objective, State, steps
 from rpmodels.learning.moves import Move, SplitMerge
 from rpmodels.learning.objective import RPMObjective
@@ -35,7 +34,6 @@ __all__ = [
     "Finish",
     "GivenStart",
     "KMeans",
-    "LinearStates",
     "LongStart",
     "Minibatches",
     "Mixture",

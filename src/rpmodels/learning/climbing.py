@@ -73,8 +73,6 @@ def climb(objective: RPMObjective, observations: Observations, penalty: Penalty,
         value = _value(objective, batch, penalty)
         still = False
         parameters = [each for each in objective.parameters() if each.requires_grad]
-        if not parameters:
-            return Climbed(0.0, still=True)
         # One for all rounds: what it has learnt of the curvature is what makes it fast.
         optimiser = torch.optim.LBFGS(
             parameters, lr=1.0, max_iter=ITERATIONS, history_size=MEMORY, line_search_fn="strong_wolfe"

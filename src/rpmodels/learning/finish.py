@@ -3,9 +3,9 @@
 Steps on batches leave a model near its optimum, and how near depends on their size and number. Where every number of a
 model is close to a natural parameter (linear maps, tables, constants) L-BFGS goes the rest of the way: in double
 precision where that costs little, without dropout, F_j over all atoms. Where rows are few the maximum of the likelihood
-is one of noise, and what is maximised has a penalty on the weights, as strong as held-out observations want it
-(folds.py). Of networks with hidden layers the noise of the steps is the regulariser, and they are left where it brought
-them (docs/results/optimum.md).
+is one of noise, and what is maximised has a penalty on the weights, as strong as held-out observations want it. Of
+networks with hidden layers the noise of the steps is the regulariser, and they are left where it brought them
+(docs/results/optimum.md).
 """
 
 import copy
@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 from rpmodels.families import Family, InPlacePairs
+from rpmodels.fitted import FittedRPM
 from rpmodels.learning.climbing import ITERATIONS, Penalty, climb
-from rpmodels.learning.folds import chosen
 from rpmodels.learning.loop import Objective
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.observations import Observations
@@ -37,6 +37,12 @@ NUMBERS = 2**25
 """Of all observations together, likewise."""
 PLENTY = 50
 """Rows for every input channel, from which on the maximum of the likelihood is not one of noise."""
+FOLDS = 5
+STRENGTHS = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.0)
+"""Of the penalty, strongest first: inverse variances of a normal prior of every weight, inputs being standardised."""
+ROUNDS_OF_FOLDS = 2
+WORSE = 1
+"""Strengths in a row that held-out observations like less, after which weaker ones are not tried."""
 
 
 @dataclass(frozen=True)
@@ -80,17 +86,15 @@ class QuasiNewton(Finish):
         alone = copy.deepcopy(objective.alone()).eval()
         if pairs <= EXACT:
             alone = alone.to(torch.float64)
-        rounds = max(1, min(ROUNDS, WORK // (ITERATIONS * max(1, pairs))))
-        if plenty:
-            climbed, said = climb(alone, observations, Penalty(0.0), rounds), ""
-        else:
-            choice = chosen(alone, observations)
-            if choice is None:
-                return None
-            climbed = choice.climbed(alone, observations, rounds)
-            said = f", weights penalised by {choice.strength:g}"
+        strength = 0.0 if plenty else _chosen(alone, observations)
+        if strength is None:
+            return None
+        climbed = climb(
+            alone, observations, Penalty(strength), max(1, min(ROUNDS, WORK // (ITERATIONS * max(1, pairs))))
+        )
         objective.load_state_dict(alone.state_dict())
-        return Finished(climbed.still, climbed.gained, f"L-BFGS ({climbed.gained:+.3g} nats{said})")
+        penalty = "" if strength == 0 else f", weights penalised by {strength:g}"
+        return Finished(climbed.still, climbed.gained, f"L-BFGS ({climbed.gained:+.3g} nats{penalty})")
 
 
 def _pairs(objective: RPMObjective, observations: Observations) -> int:
@@ -114,3 +118,31 @@ def _has_plenty(observations: Observations) -> bool:
     """Whether there are rows enough for the number of input channels."""
     widest = max(math.prod(spec.event_shape) for spec in observations.specs.values())
     return bool(observations.exists.sum() >= PLENTY * widest)
+
+
+def _chosen(objective: RPMObjective, observations: Observations) -> float | None:
+    """The penalty under which the free energy of held-out observations is highest; None where they are too few.
+
+    From strong to weak, each from where the last one led.
+    """
+    if len(observations) < 2 * FOLDS:
+        return None
+    folds = np.array_split(np.random.default_rng(0).permutation(len(observations)), FOLDS)
+    parts = [(np.sort(np.setdiff1d(np.arange(len(observations)), fold)), np.sort(fold)) for fold in folds]
+    halves = [(observations.subset(rest), observations.subset(fold)) for rest, fold in parts]
+    models = [copy.deepcopy(objective) for _ in halves]
+    for model, (training, _) in zip(models, halves, strict=True):
+        model.n_observations = float(training.weights.sum())
+    best, chosen, worse = -math.inf, None, 0
+    for strength in STRENGTHS:
+        total = 0.0
+        for model, (training, others) in zip(models, halves, strict=True):
+            climb(model, training, Penalty(strength), ROUNDS_OF_FOLDS)
+            total += len(others) * float(FittedRPM.collected(copy.deepcopy(model.model), training).score(others))
+        if total > best:
+            best, chosen, worse = total, strength, 0
+        else:
+            worse += 1
+        if worse == WORSE or not math.isfinite(total):
+            break
+    return chosen

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rpmodels import errors
 from rpmodels.learning.batches import Divided
 from rpmodels.learning.convergence import LAST, RISING
-from rpmodels.learning.loop import Objective, State
+from rpmodels.learning.loop import Objective, State, Values
 from rpmodels.learning.trainable import copied
 
 FIRST = 0
@@ -68,8 +68,13 @@ class HeldOut:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """As if it had seen that."""
-        self._best = None if state["best"] is None else np.asarray(state["best"], np.float64)
+        self._best = self.scores(state["best"])
         self._best_step, self._weights, self.curve = state["step"], state["weights"], list(state["curve"])
+
+    @staticmethod
+    def scores(best: Any) -> Values | None:
+        """Of every held-out observation, as `state` keeps them."""
+        return None if best is None else np.asarray(best, np.float64)
 
     @torch.no_grad()
     def _look(self, step: int) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
-import numpy as np
-from numpy.typing import NDArray
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
@@ -22,7 +20,7 @@ from rpmodels.learning.batches import Divided, Minibatches
 from rpmodels.learning.consumers import stop_together
 from rpmodels.learning.distributed import communicator
 from rpmodels.learning.held_out import HeldOut
-from rpmodels.learning.loop import Consumer, MakeObjective, Objective, steps
+from rpmodels.learning.loop import Consumer, MakeObjective, Objective, Values, steps
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.learning.optimisers import shorten
 from rpmodels.learning.relaxing import Relaxing
@@ -285,10 +283,10 @@ class Run(Generic[Model]):
         best = self.held_out_scores()
         return self.recent() if best is None else float(best.mean())
 
-    def held_out_scores(self) -> NDArray[np.float64] | None:
+    def held_out_scores(self) -> Values | None:
         """Of every held-out observation, at its best; None where there are none."""
         best = (self._stopping_state or {}).get("best")
-        return None if best is None else np.asarray(best, np.float64)
+        return HeldOut.scores(best)
 
     def noise(self) -> float:
         """Standard error of `recent`."""
