@@ -399,7 +399,7 @@ def test_axes_come_back_labelled_and_nothing_is_shown(name, calls, monkeypatch):
     new = draw(*calls[name])
     assert isinstance(new, Axes)
     assert new.get_xlabel()
-    assert new.get_ylabel() or name in ("gap", "score_ceiling")
+    assert new.get_ylabel() or name in ("gap", "rates", "score_ceiling")
     assert len(plt.get_fignums()) == 1
     given = plt.figure().add_subplot(projection="3d" if name == "latents_3d" else None)
     assert draw(*calls[name], ax=given) is given

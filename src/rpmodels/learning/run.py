@@ -1,7 +1,6 @@
 """A training run of one model: a state machine that can stop, travel to another process, and go on from a file."""
 
 import logging
-import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,6 @@ from rpmodels.learning import consumers
 from rpmodels.learning.alternation import Alternation
 from rpmodels.learning.batch_reader import BatchReader
 from rpmodels.learning.batches import Divided, Minibatches
-from rpmodels.learning.consumers import stop_together
 from rpmodels.learning.distributed import communicator
 from rpmodels.learning.held_out import HeldOut
 from rpmodels.learning.loop import Consumer, MakeObjective, Objective, Values, steps
@@ -104,12 +102,12 @@ class Run(Generic[Model]):
                 self._stopping_state = stopping.state()
             self._stopping = None  # it holds data
 
-    def _advance(self, observations: Observations, until: int, consumers: Sequence[Consumer]) -> None:
+    def _advance(self, observations: Observations, until: int, others: Sequence[Consumer]) -> None:
         objective = self.objective
         objective.train()
         objective.group = communicator() if objective.shares else ALONE
         rescue = Rescue(objective, self.optimiser, self.scheduler, self.step, self.rescues)
-        every: list[Consumer] = [self.history, rescue, *consumers]
+        every: list[Consumer] = [self.history, rescue, *others]
         if self.training.strong is not None:
             every.append(Relaxing(objective, self.optimiser, self.training, self.step))
         turns = None
@@ -125,7 +123,7 @@ class Run(Generic[Model]):
                     # Those that save come last, and see what the others did.
                     self.rescues, self.restorable = rescue.rescues, rescue.step == state.step
                     consumer(state)
-                stop_together(state, objective.group)
+                consumers.stop_together(state, objective.group)
                 if state.stop_reason is not None:
                     self.stop_reason = state.stop_reason
                     break
@@ -224,7 +222,7 @@ class Run(Generic[Model]):
     @property
     def longest(self) -> int:
         """Steps up the free energy that it may have: those that lessons have left, half of all at least."""
-        return max(math.ceil(self.training.max_iter / 2), self.training.max_iter - self.lessons)
+        return max((self.training.max_iter + 1) // 2, self.training.max_iter - self.lessons)
 
     def taught(self, steps: int) -> None:
         """A lesson has taken so many of its steps."""
