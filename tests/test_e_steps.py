@@ -1,5 +1,7 @@
 """E-steps for continuous latents: each a choice of potentials; refinement never lowers the free energy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,8 @@ from registry import APPROXIMATIONS, ATOMS, E_STEPS, process_prior
 from rpmodels.errors import BuildError, NumericalError
 from rpmodels.families import DiagonalGaussian, FullGaussian
 from rpmodels.fitted import FittedRPM
-from rpmodels.inference import Amortised, ExactEStep, FreeInducing, FreePotentials, NaturalGradient
+from rpmodels.free_energy import free_energy
+from rpmodels.inference import Amortised, ExactEStep, FreeInducing, FreePotentials, NaturalGradient, PartlyHeard
 from rpmodels.learning import RPMObjective
 from rpmodels.mixtures import (
     FreeInteriorBound,
@@ -200,3 +203,46 @@ def test_a_precision_that_loses_positivity_names_trial_and_factor():
         model.recognition[1].network[1].bias.fill_(1e200)
     with pytest.raises(NumericalError, match=r"recognition factor 'b' .* trial 0, site 0"):
         bound(objective, batch)
+
+
+def test_what_is_not_heard_might_be_missing():
+    """q of the sites that are heard is q of observations in which the others are absent; F counts them all."""
+    model, observations, batch = problem(PartlyHeard(0.5))
+    torch.manual_seed(3)
+    found = RPMObjective(model, observations).evaluate(batch)
+    torch.manual_seed(3)
+    heard = torch.rand(batch.sites.exists.shape) < 0.5
+    assert heard.any()
+    assert not heard.all()
+    factors = {name: replace(each, present=each.present & heard) for name, each in found.step.factors.items()}
+    expected = Amortised()(replace(found.step, factors=factors), model.expected_log_mixture)
+    torch.testing.assert_close(found.posterior.eta, expected.eta, rtol=1e-10, atol=1e-10)
+    counted = free_energy(found.step, expected, model.expected_log_mixture, batch.weights, len(observations))
+    torch.testing.assert_close(found.energy.total, counted.total, rtol=1e-10, atol=1e-10)
+    assert isinstance(PartlyHeard().for_new_data(), Amortised)
+
+
+def test_partly_heard_fits_are_reproducible_saved_and_heard_whole(tmp_path):
+    random = np.random.default_rng(0)
+    z = np.cumsum(random.standard_normal((12, 20, 1)), 1) / 4
+    counts = random.poisson(np.exp(0.6 * z * random.standard_normal(9))).astype(float)
+    inference = rp.Inference(e_step="partly_heard")
+
+    def fitted(e_step):
+        return rp.RPGPFA(1, inference=e_step, max_iter=20, random_state=0).fit(counts)
+
+    one, two, whole = fitted(inference), fitted(inference), fitted(None)
+    np.testing.assert_array_equal(one.transform(counts), two.transform(counts))
+    assert not np.allclose(one.transform(counts), whole.transform(counts))
+    np.testing.assert_array_equal(one.transform(counts), one.transform(counts))
+    one.save(tmp_path / "model.rpm")
+    np.testing.assert_array_equal(rp.load(tmp_path / "model.rpm").transform(counts), one.transform(counts))
+
+
+def test_single_sites_cannot_be_partly_heard():
+    with pytest.raises(BuildError, match="know nothing of each other"):
+        rp.RPFA(1, inference=rp.Inference(e_step="partly_heard"), max_iter=2).fit(
+            np.random.default_rng(0).poisson(1.0, (40, 9))
+        )
+    with pytest.raises(rp.errors.InputError, match="share"):
+        PartlyHeard(1.5)

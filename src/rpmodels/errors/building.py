@@ -169,6 +169,14 @@ def population_needs_full(family: str) -> BuildError:
     )
 
 
+def uncoupled_sites(what: str, prior: str) -> BuildError:
+    """Nothing is known of a site that is not heard."""
+    return BuildError(
+        f"{what} judges sites by what others say of them, and under a {prior} they know nothing of each other. Choose "
+        "inference.e_step='amortised', or a model of latents in time (RPGPFA, RPLDS)."
+    )
+
+
 def absolute_factors(what: str) -> BuildError:
     """What an absolute factor adds to the prior may be negative."""
     return BuildError(

@@ -5,5 +5,9 @@ from rpmodels.inference.e_step import EStep, summed_potentials
 from rpmodels.inference.exact import ExactEStep
 from rpmodels.inference.free import FreeInducing, FreePotentials
 from rpmodels.inference.natural_gradient import NaturalGradient
+from rpmodels.inference.partial import PartlyHeard
 
-__all__ = ["Amortised", "EStep", "ExactEStep", "FreeInducing", "FreePotentials", "NaturalGradient", "summed_potentials"]
+__all__ = [
+    "Amortised", "EStep", "ExactEStep", "FreeInducing", "FreePotentials", "NaturalGradient", "PartlyHeard",
+    "summed_potentials",
+]  # fmt: skip
