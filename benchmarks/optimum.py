@@ -5,9 +5,9 @@ python benchmarks/optimum.py [--models fa hmm lds gp] [--networks linear mlp] [-
 
 For every fit: its score, that of new data, the error of what was learnt of the truth, and, of what --against names, the
 score of a fit ten times as long, that of linear networks begun at the true latents, and the gap between the fit and the
-best of these in per cent. With several sizes the slope of log error on log N closes the table: of the root mean square over
-seeds and of the median, each with its standard error by drawing seeds anew. Topics (of vectors: lda; of words: words,
-with --networks auto) are there for their slope alone.
+best of these in per cent. With several sizes the slope of log error on log N closes the table: of the root mean square
+over seeds and of the median, each with its standard error by drawing seeds anew. Topics (of vectors: lda; of words:
+words, with --networks auto) are there for their slope alone.
 """
 
 import argparse
