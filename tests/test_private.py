@@ -150,7 +150,7 @@ def test_a_linear_model_is_turned_to_where_factors_look():
         for name, each in seen.items()
     }
     mixed = true @ np.linalg.qr(random.standard_normal((4, 4)))[0]
-    turned = rotation(mixed, tables, seen)
+    turned = rotation(mixed, tables, {"a": [2], "b": [3]})
     np.testing.assert_allclose(turned @ turned.T, np.eye(4), atol=1e-10)
     found = mixed @ turned
     for k in (2, 3):
@@ -158,7 +158,7 @@ def test_a_linear_model_is_turned_to_where_factors_look():
     for k in (0, 1):
         assert explained(found[:, :2], true[:, k]) > 0.99
     assert rotation(mixed, tables, {}) is None  # nobody has any
-    assert rotation(mixed, {"a": tables["a"]}, seen) is None  # nobody to compare with
+    assert rotation(mixed, {"a": tables["a"]}, {"a": [2]}) is None  # nobody to compare with
 
 
 def test_time_scales_follow_their_latents():

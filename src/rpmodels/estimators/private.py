@@ -2,8 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,6 @@ from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.common import CommonArguments
 from rpmodels.estimators.groups import Recognition
 from rpmodels.estimators.tables import names_of_latents
-from rpmodels.families import Gaussian
 from rpmodels.fitted import FittedRPM
 
 Index = NDArray[np.int64]
@@ -64,24 +62,6 @@ def _counts(recognition: Recognition | None) -> dict[str, int]:
     return {str(name): count for name, count in (given or {}).items()}
 
 
-@dataclass(frozen=True)
-class Shares:
-    """Which latents of a model several factors speak of, and which one alone does."""
-
-    shared: Index
-    private: Mapping[str, Index]
-
-    @staticmethod
-    def of(targets: Targets, factors: Sequence[str], n_latents: int) -> "Shares":
-        """From the latents that each of the factors speaks of: all, where it has no targets."""
-        speaks = np.zeros((len(factors), n_latents), bool)
-        for row, name in zip(speaks, factors, strict=True):
-            row[list(targets.get(name, range(n_latents)))] = True
-        several = speaks.sum(0) > min(1, len(factors) - 1)  # what the only factor has is nobody else's to miss
-        own = {name: np.flatnonzero(row & ~several) for name, row in zip(factors, speaks, strict=True)}
-        return Shares(np.flatnonzero(several), {name: each for name, each in own.items() if len(each)})
-
-
 class WithPrivate(CommonArguments, ABC):
     """For estimators of continuous latents."""
 
@@ -98,14 +78,13 @@ class WithPrivate(CommonArguments, ABC):
 
     @property
     def shared_(self) -> Index:
-        """Which latents several factors speak of: `transform(X)[..., model.shared_]`."""
-        return self._shares().shared
+        """Which latents no factor has to itself: `transform(X)[..., model.shared_]`."""
+        model, own = self._fitted().pattern, self.private_
+        spoken = {k for name in model.names for k in model.speaks_of(name)}
+        return np.array(sorted(spoken.difference(*own.values())), np.int64)
 
     @property
     def private_(self) -> Mapping[str, Index]:
         """{factor: the latents that it alone speaks of}, of those that have some."""
-        return self._shares().private
-
-    def _shares(self) -> Shares:
-        model = self._fitted()
-        return Shares.of(model.pattern.targets, model.names, cast(Gaussian, model.prior.family).latents)
+        found = self._fitted().pattern.private_latents()
+        return {name: np.array(each, np.int64) for name, each in found.items()}

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rpmodels import checks, errors
 from rpmodels.estimators import RPMEstimator
 from rpmodels.evaluation.folds import Given, Index, divisible
+from rpmodels.observations import are_counts
 
 Rows = list[NDArray[np.float64]]
 
@@ -31,7 +32,7 @@ class Counts:
         given = divisible(estimator, X, **options)
         found = Counts(given, _counted(given.X, factor) if isinstance(given.X, Mapping) else None)
         for number, trial in enumerate(found.rows):
-            if trial.ndim != 2 or not _are_counts(trial):
+            if trial.ndim != 2 or not are_counts(trial):
                 raise errors.no_counts(found.name or "x", number)
         return found
 
@@ -131,12 +132,7 @@ def _look_like_counts(values: Any) -> bool:
         first = rows_of(values)[0]
     except (TypeError, ValueError):
         return False
-    return first.ndim == 2 and first.shape[1] > 1 and _are_counts(first)
-
-
-def _are_counts(rows: NDArray[np.float64]) -> bool:
-    known = rows[~np.isnan(rows)]
-    return bool((known >= 0).all()) and bool((known == np.round(known)).all())
+    return first.ndim == 2 and first.shape[1] > 1 and are_counts(first)
 
 
 def _columns(trial: Any, channels: Index) -> Any:

@@ -22,7 +22,7 @@ def regression(rows: Array, latents: Array) -> tuple[Array, Array, Array]:
     return loadings, offset, np.square(rows - offset - latents @ loadings.T).mean(0)
 
 
-def rotation(latents: Array, tables: Mapping[str, Array], targets: Mapping[str, Sequence[int]]) -> Array | None:
+def rotation(latents: Array, tables: Mapping[str, Array], own: Mapping[str, Sequence[int]]) -> Array | None:
     """R (K, K): latents @ R have in every private place a direction of which factors other than its own say least.
 
     None where no factor has latents of its own, or only one factor has numbers.
@@ -30,11 +30,10 @@ def rotation(latents: Array, tables: Mapping[str, Array], targets: Mapping[str, 
     Args:
         latents: (n, K), of a linear model
         tables: {factor: (n, D)} what every factor shows there, zero (the mean) where it is missing
-        targets: the latents that factors speak of; others speak of all
+        own: {factor: the latents that it alone speaks of}
 
     """
     size = latents.shape[1]
-    own = _own_places(tables, targets, size)
     if not own or len(tables) < 2:
         return None
     says = {name: _information(rows, latents) for name, rows in tables.items()}
@@ -52,16 +51,6 @@ def rotation(latents: Array, tables: Mapping[str, Array], targets: Mapping[str, 
 def mixed_scales(time_scales: Array, turned: Array) -> Array:
     """Time scales of rotated latents: geometric means, by what each has of the old ones."""
     return np.asarray(np.exp(np.square(turned).T @ np.log(time_scales)))
-
-
-def _own_places(names: Mapping[str, Array], targets: Mapping[str, Sequence[int]], size: int) -> dict[str, list[int]]:
-    """The latents that one factor alone speaks of, of those that have some."""
-    every = {name: set(targets.get(name, range(size))) for name in {**names, **targets}}
-    spoken = {
-        name: sorted(each - {k for other, them in every.items() if other != name for k in them})
-        for name, each in every.items()
-    }
-    return {name: spoken[name] for name in names if spoken[name]}
 
 
 def _information(rows: Array, latents: Array) -> Array:

@@ -71,7 +71,7 @@ class PopulationStart(Start):
         latents = cast(Gaussian, model.prior.family).latents
         with threadpool_limits(1):
             found = self._found(wide, observations, latents, model.prior.couples_sites)
-        if self.latents is None and model.targets:
+        if self.latents is None and model.private_latents():
             tables = dict(zip(channels, rows, strict=False))
             tables |= {name: _others(model, observations, [name]) for name in others}
             found = _in_place(found, model, observations.exists, tables)
@@ -115,7 +115,7 @@ def _vectors(observations: Observations) -> list[str]:
 def _in_place(found: _Linear, model: RPM, exists: NDArray[np.bool_], tables: Mapping[str, Array]) -> _Linear:
     """The linear model with its latents rotated to where factors look for them."""
     there = {name: np.nan_to_num(each[exists]) for name, each in tables.items()}
-    turned = rotation(found.latents[exists], there, model.targets)
+    turned = rotation(found.latents[exists], there, model.private_latents())
     if turned is None:
         return found
     scales = None if found.time_scales is None else mixed_scales(found.time_scales, turned)

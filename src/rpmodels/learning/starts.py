@@ -174,7 +174,8 @@ class SmoothStart(TaughtStart):
         rows = compact(wide, seed).reshape(*shape, -1)
         found = smooth_latents(rows, observations.exists, cast(Gaussian, model.prior.family).latents)
         latents, scales = found.latents, found.time_scales
-        if (turned := self._turned(model, observations, vectors, latents)) is not None:
+        turned = self._turned(model, observations, vectors, latents) if model.private_latents() else None
+        if turned is not None:
             latents, scales = latents @ turned, mixed_scales(scales, turned)
         return Lesson(observations, latents, self.longest, scales * usual_step(observations))
 
@@ -182,11 +183,9 @@ class SmoothStart(TaughtStart):
         self, model: RPM, observations: Observations, vectors: list[str], latents: NDArray[np.float64]
     ) -> NDArray[np.float64] | None:
         """To where factors look for them, where some have latents of their own."""
-        if not model.targets:
-            return None
         there = observations.exists.reshape(-1)
         tables = {name: np.asarray(features(model, observations, [name])[0][0], np.float64)[there] for name in vectors}
-        return rotation(latents[observations.exists], tables, model.targets)
+        return rotation(latents[observations.exists], tables, model.private_latents())
 
 
 class GivenStart(TaughtStart):
