@@ -315,7 +315,8 @@ def test_behaviour_beside_counts_is_told_what_fits_it():
     # Beside no counts, or as many channels, it is what should not have been smoothed.
     wide = np.tile(walk, 3)
     for factors in ({"place": walk}, {"place": walk, "other": random.standard_normal((5, 60, 4))}):
-        assert all("Factor 'place' looks smoothed" in each for each in warned(**factors))
+        (said,) = warned(**factors)
+        assert "Factor 'place' looks smoothed" in said
     (said,) = warned(spikes=counts, sensors=wide)
     assert "Factor 'sensors' looks smoothed" in said
     # What the advice was, once it is followed.

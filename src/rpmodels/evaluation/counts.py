@@ -26,9 +26,7 @@ class Counts:
     @staticmethod
     def of(estimator: RPMEstimator, X: Any, factor: str | None, **options: Any) -> "Counts":
         """Checked: whole numbers from nought up, NaN where one is missing, in every trial."""
-        split = {} if isinstance(X, Mapping) else getattr(estimator, "factors", None) or {}
-        if any(getattr(each, "columns", each) is not None for each in split.values()):
-            raise errors.bad_value("X", "a dict of factors, where columns would be split by `factors`", "one array")
+        check_named(estimator, X)
         given = divisible(estimator, X, **options)
         found = Counts(given, _counted(given.X, factor) if isinstance(given.X, Mapping) else None)
         for number, trial in enumerate(found.rows):
@@ -89,6 +87,13 @@ class Counts:
         changed = [change(each) for each in values] if isinstance(values, Sequence) else change(values)
         X = changed if self.name is None else {**self.given.X, self.name: changed}
         return Given(X, self.given.beside)
+
+
+def check_named(estimator: RPMEstimator, X: Any) -> None:
+    """Refuse one array whose columns belong to several factors: which of them are counts could not be told."""
+    split = {} if isinstance(X, Mapping) else getattr(estimator, "factors", None) or {}
+    if any(getattr(each, "columns", each) is not None for each in split.values()):
+        raise errors.bad_value("X", "a dict of factors, where columns would be split by `factors`", "one array")
 
 
 def rows_of(values: Any) -> Rows:
