@@ -139,7 +139,15 @@ def cross_validated(case):
 
 def chosen(case):
     argument = case.about.size or "n_init"
-    assert evaluation.choose(case.tiny.make(), argument, [2], case.X, cv=2).best == 2
+    behaviour = np.linspace(0.0, 1.0, len(case.labels))
+    found = evaluation.choose(case.tiny.make(), argument, [2], case.X, y=behaviour, cv=2)
+    assert found.best == 2
+    assert all(np.isfinite(each).all() for each in found.tried[2].decoding.values())
+
+
+def chosen_bins(case):
+    found = evaluation.choose_bins(case.tiny.make(), case.X, [2], bin_width=0.1, cv=2)
+    assert np.isfinite(found.tried[2].held_out).all()
 
 
 def compared(case):
@@ -298,7 +306,7 @@ PAIRS = {
         "shuffle_test": shuffled, "diagnose": diagnosed, "decode": decoded, "between_factors": between,
         "align_latents": aligned, "align_states": aligned, "align_angles": aligned, "gap": far,
         "co_smoothing": co_smoothed, "compare_co_smoothing": compared_by_bits, "forward_prediction": predicted_forward,
-        "few_shot_co_smoothing": few_shot,
+        "few_shot_co_smoothing": few_shot, "choose_bins": chosen_bins,
     },
     plots: {
         "gap": gap_drawn,
@@ -340,6 +348,7 @@ REFUSED = {
         **dict.fromkeys(set(EVERY) - SERIES, "expected a model over time"),
         "hmm": "channels are recognised one by one",
     },
+    "choose_bins": dict.fromkeys(set(EVERY) - SERIES, "expected a model over time"),
     "few_shot_co_smoothing": {"lda": "bins as in latents"},
     "trajectories": {
         **dict.fromkeys(set(EVERY) - SERIES, "got those of a model without time"),

@@ -296,6 +296,49 @@ def test_smoothed_input_is_noticed_and_unsmoothed_is_not():
             rp.read({"x": data}, series=True).check_series(per_site=False)
 
 
+def test_behaviour_beside_counts_is_told_what_fits_it():
+    random = np.random.default_rng(0)
+    walk = random.standard_normal((5, 60, 3)).cumsum(1).cumsum(1)
+    counts = random.poisson(1.0, (5, 60, 4)).astype(float)
+
+    def warned(private=(), presence=None, **factors):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            rp.read(factors, series=True, presence=presence).check_series(False, private)
+        return [str(each.message) for each in caught]
+
+    (said,) = warned(spikes=counts, place=walk)
+    assert "Factor 'place', a few numbers beside counts" in said
+    assert "looks smoothed" not in said
+    assert "presence={'place': every tenth bin}" in said
+    assert "rp.Recognition(private={'place': 2})" in said
+    # Beside no counts, or as many channels, it is what should not have been smoothed.
+    wide = np.tile(walk, 3)
+    for factors in ({"place": walk}, {"place": walk, "other": random.standard_normal((5, 60, 4))}):
+        (said,) = warned(**factors)
+        assert "Factor 'place' looks smoothed" in said
+    (said,) = warned(spikes=counts, sensors=wide)
+    assert "Factor 'sensors' looks smoothed" in said
+    # What the advice was, once it is followed.
+    assert warned(spikes=counts, place=walk, private=["place"]) == []
+    assert warned(spikes=counts, place=walk, presence={"place": np.tile(np.arange(60) % 10 == 0, (5, 1))}) == []
+    assert len(warned(spikes=counts, sensors=wide, private=["sensors"])) == 1
+
+
+def test_latents_of_its_own_settle_the_warning_in_a_fit():
+    random = np.random.default_rng(0)
+    X = {
+        "spikes": random.poisson(1.0, (5, 30, 4)),
+        "place": random.standard_normal((5, 30, 2)).cumsum(1).cumsum(1),
+    }
+    with pytest.warns(RPModelsWarning, match="smooth as behaviour is"):
+        made(rp.RPGPFA, **FAST).fit(X)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made(rp.RPGPFA, private={"place": 1}, **FAST).fit(X)
+    assert not [each for each in caught if "smooth" in str(each.message)]
+
+
 def test_warnings_of_lonely_times_and_too_many_inducing_points():
     data = ball(n=4)
     trials = [data.x[0], data.x[1][:10], data.x[2][:10], data.x[3][:10]]

@@ -1,5 +1,6 @@
 """RPM = prior + recognition factors + E-step + ⟨log F⟩ (eq 2): what can be written down before there are data."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import cast
@@ -105,6 +106,19 @@ class RPM(nn.Module):
         """Where the model is."""
         return self._like.device
 
+    def speaks_of(self, name: str) -> tuple[int, ...]:
+        """The latents that a factor speaks of; none are told apart where a family does not do that."""
+        every = range(self.prior.family.latents) if isinstance(self.prior.family, HasTargets) else ()
+        return self.targets.get(name, tuple(every))
+
+    def private_latents(self) -> dict[str, list[int]]:
+        """{factor: the latents that it speaks of and no other factor does}, of those that have some."""
+        if not self.targets:
+            return {}
+        spoken = Counter(k for name in self.names for k in self.speaks_of(name))
+        own = {name: [k for k in sorted(self.speaks_of(name)) if spoken[k] == 1] for name in self.names}
+        return {name: each for name, each in own.items() if each}
+
     # ---- what the data look like ------------------------------------------------------------
 
     def prepare(self, observations: Observations, as_before: bool = False) -> None:
@@ -118,7 +132,7 @@ class RPM(nn.Module):
         observations.check_whole(channels)
         observations.check_learnable(self.prior.couples_sites, channels)
         if self.prior.couples_sites:
-            observations.check_series(per_site=not self.atoms.shared)
+            observations.check_series(not self.atoms.shared, self.private_latents())
         for name in observations.specs:
             self._check_name(name)
         for name in self.names:

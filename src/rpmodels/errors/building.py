@@ -91,6 +91,31 @@ def needs_targets(what: str, family: str) -> BuildError:
     )
 
 
+def private_and_targets() -> InputError:
+    """Two ways to say the same."""
+    return InputError(
+        "recognition.private beside recognition.targets: expected one of them. Private latents are targets that are "
+        "counted: leave `targets` out, or write all latents there and leave `private` out."
+    )
+
+
+def private_of_the_only_factor(name: str) -> InputError:
+    """Nobody to share with."""
+    return InputError(
+        f"recognition.private of factor '{name}': expected two factors or more, some of whose latents are one's own, "
+        "got one factor, whose latents all are. Leave it out, and count them in n_latents."
+    )
+
+
+def nothing_private(name: str) -> InputError:
+    """Nothing that a latent of one factor could explain."""
+    return InputError(
+        f"recognition.private of factor '{name}': expected a factor with something that depends on something else of "
+        "its own (times, or channels that are recognised one by one), got one network at one site. Leave it out: what "
+        f"'{name}' has to itself needs no latent there; or choose channels={{'{name}': 'separate'}}."
+    )
+
+
 def needs_statistic_covariance(what: str, family: str) -> BuildError:
     """V_q is wanted and not there."""
     return BuildError(

@@ -98,6 +98,18 @@ def no_ends(what: str, model: str) -> InputError:
     return InputError(f"{what}: expected a model over time, as trials have an end there; {model} has none.")
 
 
+def needs_bins(model: str) -> InputError:
+    """Bins of what has no time."""
+    return InputError(
+        f"choose_bins: expected a model over time, whose bins can be merged, got {model}, which has none."
+    )
+
+
+def nothing_to_choose_by(by: str) -> InputError:
+    """Decoding of nothing."""
+    return InputError(f"by='{by}': expected y, the behaviour that is to be read from the latents, got None. Pass y=….")
+
+
 def no_benchmark(name: str, found: str) -> InputError:
     """A file of another form."""
     return InputError(

@@ -112,3 +112,15 @@ def looks_smoothed(name: str, ratio: float) -> RPModelsWarning:
         "3, in squares). Neighbouring bins then share their noise, which the latents will explain. Hand in counts or "
         "unsmoothed, non-overlapping bins if you have them."
     )
+
+
+def smooth_behaviour(name: str, ratio: float) -> RPModelsWarning:
+    """Warning: neighbouring bins of behaviour say the same."""
+    return RPModelsWarning(
+        f"Factor '{name}', a few numbers beside counts, is smooth as behaviour is: its second differences are "
+        f"{ratio:.2f} of its first (white noise: about 3, in squares). Neighbouring bins then say the same, which the "
+        "latents will explain beside what it shares with the counts. Show it more rarely "
+        f"(presence={{'{name}': every tenth bin}}), give it latents of its own "
+        f"(recognition=rp.Recognition(private={{'{name}': 2}})), or leave it out of X and read it from the latents "
+        "afterwards (rp.evaluation.choose(…, y=…), decode)."
+    )

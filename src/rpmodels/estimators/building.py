@@ -6,6 +6,7 @@ from typing import Any
 from rpmodels.estimators import parts
 from rpmodels.estimators.groups import Groups
 from rpmodels.estimators.networks import Layers, channel_curves, linear_for_counts, networks, with_constant_precision
+from rpmodels.estimators.private import n_private, targets_of
 from rpmodels.estimators.regularisation import Regularisation, either
 from rpmodels.families import Family
 from rpmodels.inference import EStep
@@ -78,9 +79,11 @@ def model_of_numbers(
     default: Regularisation,
     populations: Collection[str] = (),
 ) -> RPM:
-    """With K continuous latents, inferred as `chosen.inference` says."""
+    """With K continuous latents, and those that are one factor's own, inferred as `chosen.inference` says."""
     recognition, inference = chosen.recognition, chosen.inference
-    targets = recognition.targets or {}
+    alone = () if observations.n_sites > 1 else set(observations.specs) - set(populations)
+    targets = targets_of(recognition, n_latents, observations.specs, alone) or {}
+    n_latents += n_private(recognition)
     # Channels along projections couple the latents.
     covariance = "full" if populations else recognition.covariance
     latents = {name: len(targets.get(name, range(n_latents))) for name in observations.specs}
@@ -105,7 +108,7 @@ def model_of_numbers(
         ),
         atoms=atoms,
         head=parts.head(recognition.head),
-        targets=recognition.targets,
+        targets=targets,
         marginal=parts.named("marginal", inference.marginal, parts.MARGINALS, Marginal),
         scaling=recognition.scaling,
         input_dropout=either(recognition.input_dropout, default.input_dropout, "input_dropout", below=1.0),

@@ -14,7 +14,7 @@ from rpmodels.estimators.angles import AnglePosterior
 from rpmodels.estimators.arguments import GroupOf, argument
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.building import model_of_angles
-from rpmodels.estimators.common import WithFactors
+from rpmodels.estimators.common import OF_STATES, WithFactors
 from rpmodels.estimators.description import Circle, Description, Latents
 from rpmodels.estimators.groups import Inference
 from rpmodels.estimators.regularisation import Regularisation, circular_regularisation
@@ -51,7 +51,7 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
     }
     refused: ClassVar[Mapping[str, str]] = {
         "inference.atoms": "every observation is one site, with a mixture of its own kind",
-        **dict.fromkeys(("recognition.targets", "recognition.precision", "recognition.covariance"), ONE_ANGLE),
+        **dict.fromkeys(OF_STATES, ONE_ANGLE),
     }
 
     learned_prior: bool = argument(

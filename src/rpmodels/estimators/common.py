@@ -18,7 +18,8 @@ COLUMNS = COLUMN | Instance(slice) | Listed(COLUMN | Flag())
 """What may say which columns of a table a factor has."""
 
 OF_STATES: Mapping[str, str] = dict.fromkeys(
-    ("recognition.targets", "recognition.precision", "recognition.covariance"), "its latents are states"
+    ("recognition.targets", "recognition.private", "recognition.precision", "recognition.covariance"),
+    "its latents are states",
 )
 """What estimators with discrete latents have no use for."""
 

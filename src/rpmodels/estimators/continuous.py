@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import families, learning, log_weight, mixtures
-from rpmodels.checks import Integer
-from rpmodels.estimators import parts, posteriors, regularisation, tables
+from rpmodels.estimators import parts, posteriors, regularisation
 from rpmodels.estimators.arguments import GroupOf, argument
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.building import model_of_numbers
@@ -19,6 +18,7 @@ from rpmodels.estimators.description import Latents
 from rpmodels.estimators.groups import Inference
 from rpmodels.estimators.layout import Layout, joined
 from rpmodels.estimators.population_plan import PlanningPopulations
+from rpmodels.estimators.private import WithPrivate
 from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.free_energy import Score
 from rpmodels.inference import EStep
@@ -28,7 +28,7 @@ from rpmodels.priors import Prior
 from rpmodels.seeding import spawn
 
 
-class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, WithChannels, ABC):
+class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, WithChannels, WithPrivate, ABC):
     """RP-FA and RP-GPFA: the same parts, the same verbs, another prior."""
 
     usual: ClassVar[Mapping[str, Any]] = {
@@ -38,7 +38,6 @@ class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, W
         "inference.expected_log_mixture": "interior",
     }
 
-    n_latents: int = argument(Integer(1), "K", default=2, kw_only=False)
     inference: Inference | None = argument(GroupOf(Inference), "how q is found and ⟨log F⟩ computed", default=None)
     n_init = 3
     gaps = True
@@ -77,10 +76,6 @@ class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, W
 
     def _move(self) -> learning.Move | None:
         return None
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the latents, for data frames."""
-        return np.asarray(tables.names_of_latents(self, self.n_latents))
 
     def __sklearn_tags__(self) -> Any:
         """Latents have the precision of the model, not that of the data."""

@@ -43,6 +43,12 @@ class Recognition(Group):
         Nothing() | ByFactor(Listed(Integer(0))), "the latents that a factor speaks of; others speak of all",
         default=None,
     )  # fmt: skip
+    private: Mapping[str, int] | None = argument(
+        Nothing() | ByFactor(Integer(1)),
+        "how many latents a factor has to itself, beside those that all share; for continuous latents `n_latents` "
+        "counts the shared ones, which come first",
+        default=None,
+    )
     precision: str = argument(
         Word(*parts.PRECISIONS),
         "of every factor, from its network for every observation or one constant",

@@ -3,18 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from rpmodels import errors
 from rpmodels.checks import ByFactor, Word
-from rpmodels.observations import FactorSpec, Observations, Population
+from rpmodels.observations import FEWEST, FactorSpec, Observations, Population, are_counts
 
 CHOICES = ("auto", "separate", "together")
 CHANNELS = Word(*CHOICES) | ByFactor(Word(*CHOICES))
 """What may be said of the channels of factors."""
-FEWEST = 8
-"""Channels that are a population by themselves: fewer say too little of what they share."""
 
 
 def columns(factors: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -76,12 +71,4 @@ def _is_vector(spec: FactorSpec) -> bool:
 def _looks_like_units(observations: Observations, name: str) -> bool:
     """Whether a factor is a vector of enough counts, binary ones among them."""
     spec = observations.specs[name]
-    return _is_vector(spec) and spec.event_shape[0] >= FEWEST and _are_counts(observations.present_rows(name))
-
-
-def _are_counts(rows: NDArray[Any]) -> bool:
-    """Whole numbers from nought up; NaN where one is missing."""
-    if rows.dtype.kind in "bu" or not rows.size:
-        return bool(rows.size)
-    known = rows[np.isfinite(rows)]
-    return bool((known >= 0).all()) and bool((known == np.round(known)).all())
+    return _is_vector(spec) and spec.event_shape[0] >= FEWEST and are_counts(observations.present_rows(name))

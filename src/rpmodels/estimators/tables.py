@@ -1,6 +1,6 @@
 """Tables in scikit-learn's manner: one 2-D array or data frame, whose columns `factors=` shares out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,8 @@ def _has_words(X: Any) -> bool:
     )
 
 
-def names_of_latents(estimator: object, count: int) -> Any:
-    """What the columns of a transformed table are called."""
+def names_of_latents(estimator: object, count: int, private: Mapping[str, Sequence[int]] | None = None) -> Any:
+    """What the columns of a transformed table are called; of private latents by their factor."""
     kind = type(estimator).__name__.lower()
-    return np.array([f"{kind}{k}" for k in range(count)], dtype=object)
+    own = [f"{kind}_{name}{k}" for name, places in (private or {}).items() for k in range(len(places))]
+    return np.array([*(f"{kind}{k}" for k in range(count)), *own], dtype=object)

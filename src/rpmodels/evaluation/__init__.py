@@ -2,6 +2,7 @@
 
 from rpmodels.alignment import align_angles, align_latents, align_states
 from rpmodels.evaluation.benchmark import LatentsBenchmark
+from rpmodels.evaluation.bins import choose_bins
 from rpmodels.evaluation.bits import BitsPerSpike
 from rpmodels.evaluation.calibration import BetweenFactors, between_factors
 from rpmodels.evaluation.co_smoothing import co_smoothing, few_shot_co_smoothing, forward_prediction
@@ -36,6 +37,7 @@ __all__ = [
     "align_states",
     "between_factors",
     "choose",
+    "choose_bins",
     "co_smoothing",
     "compare_baselines",
     "compare_co_smoothing",

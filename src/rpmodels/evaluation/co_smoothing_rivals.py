@@ -91,8 +91,9 @@ def _one_fold(
 
 
 def _size(model: RPMEstimator) -> int:
-    """How many latents it has."""
-    return 1 if model.description.size is None else int(getattr(model, model.description.size))
+    """How many latents it has, with those that one factor has to itself."""
+    own = sum(len(each) for each in getattr(model, "private_", {}).values())
+    return own + (1 if model.description.size is None else int(getattr(model, model.description.size)))
 
 
 def gained_by_rival(method: Method, counts: Rows, channels: Index, fold: Fold, size: int, seed: int) -> Gained:

@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 
 from rpmodels import alignment, checks, errors, metrics
 from rpmodels.estimators import Latents, RPMEstimator, default_for
-from rpmodels.evaluation.decoding import READINGS
+from rpmodels.evaluation.decoding import READINGS, points_of
 from rpmodels.evaluation.folds import Fold, Given, Index, divisible, folds_of, n_trials, subset
 from rpmodels.evaluation.methods import Bins, latents_of, scores_of
 from rpmodels.evaluation.rivals import Rivals, rivals_of
@@ -142,9 +142,8 @@ def _one_fold(
 
 def _listed(model: RPMEstimator, found: Latents) -> Latents:
     """A trial after the other: points (T_n, D) for regressions, and states (T_n,) where there are some."""
-    points = [np.asarray(each, np.float64) for each in model.description.latent.points(found)]
     states = None if found.states is None else [np.atleast_1d(each) for each in found.states]
-    return Latents([each.reshape(-1, each.shape[-1]) for each in points], states=states)
+    return Latents(points_of(model, found), states=states)
 
 
 def _labels(y: Any, states: Sequence[NDArray[Any]] | None, of_sites: bool) -> list[NDArray[Any]] | None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rpmodels import checks, errors
 from rpmodels.estimators import RPMEstimator
 from rpmodels.evaluation.folds import Given, Index, divisible
+from rpmodels.observations import are_counts
 
 Rows = list[NDArray[np.float64]]
 
@@ -25,13 +26,11 @@ class Counts:
     @staticmethod
     def of(estimator: RPMEstimator, X: Any, factor: str | None, **options: Any) -> "Counts":
         """Checked: whole numbers from nought up, NaN where one is missing, in every trial."""
-        split = {} if isinstance(X, Mapping) else getattr(estimator, "factors", None) or {}
-        if any(getattr(each, "columns", each) is not None for each in split.values()):
-            raise errors.bad_value("X", "a dict of factors, where columns would be split by `factors`", "one array")
+        check_named(estimator, X)
         given = divisible(estimator, X, **options)
         found = Counts(given, _counted(given.X, factor) if isinstance(given.X, Mapping) else None)
         for number, trial in enumerate(found.rows):
-            if trial.ndim != 2 or not _are_counts(trial):
+            if trial.ndim != 2 or not are_counts(trial):
                 raise errors.no_counts(found.name or "x", number)
         return found
 
@@ -90,6 +89,13 @@ class Counts:
         return Given(X, self.given.beside)
 
 
+def check_named(estimator: RPMEstimator, X: Any) -> None:
+    """Refuse one array whose columns belong to several factors: which of them are counts could not be told."""
+    split = {} if isinstance(X, Mapping) else getattr(estimator, "factors", None) or {}
+    if any(getattr(each, "columns", each) is not None for each in split.values()):
+        raise errors.bad_value("X", "a dict of factors, where columns would be split by `factors`", "one array")
+
+
 def rows_of(values: Any) -> Rows:
     """Every trial of a result or of counts as (T_n, …), one row each for a table."""
     whole = np.asarray(values, np.float64) if not isinstance(values, Sequence) else None
@@ -131,12 +137,7 @@ def _look_like_counts(values: Any) -> bool:
         first = rows_of(values)[0]
     except (TypeError, ValueError):
         return False
-    return first.ndim == 2 and first.shape[1] > 1 and _are_counts(first)
-
-
-def _are_counts(rows: NDArray[np.float64]) -> bool:
-    known = rows[~np.isnan(rows)]
-    return bool((known >= 0).all()) and bool((known == np.round(known)).all())
+    return first.ndim == 2 and first.shape[1] > 1 and are_counts(first)
 
 
 def _columns(trial: Any, channels: Index) -> Any:

@@ -1,7 +1,7 @@
 """Held-out scores by trials, and the choice of the number of latents or states by them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,39 +10,56 @@ from sklearn.base import clone
 from rpmodels import errors
 from rpmodels.estimators import RPMEstimator
 from rpmodels.estimators.arguments import every_argument
-from rpmodels.evaluation.folds import Fold, Given, divisible, folds_of
+from rpmodels.evaluation.decoding import READINGS, points_of
+from rpmodels.evaluation.folds import Fold, Given, divisible, folds_of, n_trials, subset
 from rpmodels.free_energy import Score
 from rpmodels.learning.parallel import parallel_map
+
+SCORE = "score"
 
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """Scores of every fold, in nats above independence per observation."""
+    """Scores of every fold, in nats above independence per observation (of `choose_bins`: per second)."""
 
-    held_out: tuple[Score, ...]
-    training: tuple[Score, ...]
+    held_out: tuple[float, ...]
+    training: tuple[float, ...]
+    decoding: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """With `y`: how well it was read from the latents of the held-out trials, by every kind of decoder."""
+    per: str = "observation"
 
     @property
     def mean(self) -> float:
         """Of the held-out scores."""
-        return float(np.mean(self.held_out))
+        return self.measured(SCORE)[0]
 
     @property
     def standard_error(self) -> float:
         """Of that mean, from the spread over folds."""
-        return float(np.std(self.held_out, ddof=1) / np.sqrt(len(self.held_out)))
+        return self.measured(SCORE)[1]
+
+    def measured(self, by: str) -> tuple[float, float]:
+        """Mean and standard error over folds of the score, or of what a kind of decoder reads."""
+        values = self.held_out if by == SCORE else self.decoding[by]
+        return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
     def __repr__(self) -> str:
+        mean, error = self.measured(SCORE)
+        read = "".join(f"; y by {kind} {m:.3f} ± {e:.3f}" for kind, (m, e) in self._read())
         return (
-            f"held-out score {self.mean:.4f} ± {self.standard_error:.4f} nats above independence per observation "
-            f"({len(self.held_out)} folds; training {float(np.mean(self.training)):.4f})"
+            f"held-out score {mean:.4f} ± {error:.4f} nats above independence per {self.per} "
+            f"({len(self.held_out)} folds; training {float(np.mean(self.training)):.4f}){read}"
         )
+
+    def _read(self) -> list[tuple[str, tuple[float, float]]]:
+        return [(kind, self.measured(kind)) for kind in self.decoding]
 
 
 def cross_validate(
     estimator: RPMEstimator,
     X: Any,
     *,
+    y: Any = None,
     cv: int | Any = 5,
     groups: Any = None,
     times: Any = None,
@@ -56,6 +73,9 @@ def cross_validate(
     Args:
         estimator: not fitted, and left so
         X: trials in any form that `fit` takes, but one long recording: cut it into trials first
+        y: behaviour or labels, one value per bin or per trial: decoders learn it from the latents of the training
+            trials and are judged on the others; by "ridge" (of labels: logistic regression) and by 15 nearest
+            neighbours ("knn"), R² or the share of right labels. It should be no factor of X, which latents would repeat
         cv: number of folds, a splitter with `split(X, y, groups)`, or pairs of (training, held-out) trials
         groups: one label per trial; trials of one group (a session, a subject) are never on both sides
         times: as in `fit`, for estimators that take them
@@ -66,14 +86,23 @@ def cross_validate(
 
     """
     given = divisible(estimator, X, times=times, inputs=inputs, presence=presence, sample_weight=sample_weight)
-    scored = list(parallel_map(_score, folds_of(cv, given.X, groups), n_jobs, estimator, given))
-    return CrossValidation(tuple(new for new, _ in scored), tuple(old for _, old in scored))
+    if y is not None and n_trials(y) != n_trials(given.X):
+        raise errors.bad_value("y", f"{n_trials(given.X)} trials as in X", n_trials(y))
+    scored = list(parallel_map(_score, folds_of(cv, given.X, groups), n_jobs, estimator, given, y))
+    read = {kind: tuple(each[kind] for _, _, each in scored) for kind in (READINGS if y is not None else ())}
+    return CrossValidation(tuple(new for new, _, _ in scored), tuple(old for _, old, _ in scored), read)
 
 
-def _score(fold: Fold, estimator: RPMEstimator, given: Given) -> tuple[Score, Score]:
+def _score(fold: Fold, estimator: RPMEstimator, given: Given, y: Any) -> tuple[Score, Score, dict[str, float]]:
+    """Held-out and training score, and what is read of behaviour."""
     training, held_out = (given.only(index) for index in fold)
     fitted = training.fit(clone(estimator))
-    return fitted.score(held_out.X, **held_out.new), fitted.score_
+    new, old = fitted.score(held_out.X, **held_out.new), fitted.score_
+    if y is None:
+        return new, old, {}
+    known, unknown = (points_of(fitted, fitted.latents(each.X, **each.new)) for each in (training, held_out))
+    behaviour, truth = (subset(y, index) for index in fold)
+    return new, old, {kind: read(known, behaviour, unknown, truth) for kind, read in READINGS.items()}
 
 
 @dataclass(frozen=True)
@@ -82,31 +111,57 @@ class Choice:
 
     name: str
     tried: Mapping[Any, CrossValidation]
+    by: str = SCORE
+    """What chooses: the held-out score, or a kind of decoder."""
 
     @property
     def highest(self) -> Any:
-        """The value with the highest held-out score."""
-        return max(self.tried, key=lambda value: self.tried[value].mean)
+        """The value with the highest held-out score, or of which most is read."""
+        return max(self.tried, key=lambda value: self.tried[value].measured(self.by)[0])
 
     @property
     def best(self) -> Any:
         """The first value (list them from simple to rich) within one standard error of the highest."""
-        top = self.tried[self.highest]
-        return next(value for value, each in self.tried.items() if each.mean >= top.mean - top.standard_error)
+        mean, error = self.tried[self.highest].measured(self.by)
+        return next(value for value, each in self.tried.items() if each.measured(self.by)[0] >= mean - error)
 
     def __repr__(self) -> str:
         lines = [f"{self.name}={value!r}: {each}" for value, each in self.tried.items()]
-        return "\n".join([*lines, f"best: {self.name}={self.best!r}"])
+        by = "" if self.by == SCORE else f" (by {self.by})"
+        return "\n".join([*lines, f"best{by}: {self.name}={self.best!r}"])
 
 
-def choose(estimator: RPMEstimator, name: str, values: Sequence[Any], X: Any, **options: Any) -> Choice:
+def check_measure(by: str, y: Any) -> None:
+    """Refuse what cannot choose, before any work."""
+    if by not in (SCORE, *READINGS):
+        raise errors.bad_choice("by", (SCORE, *READINGS), by)
+    if by != SCORE and y is None:
+        raise errors.nothing_to_choose_by(by)
+
+
+def choose(
+    estimator: RPMEstimator,
+    name: str,
+    values: Sequence[Any],
+    X: Any,
+    *,
+    y: Any = None,
+    by: str = SCORE,
+    **options: Any,
+) -> Choice:
     """`cross_validate` for every value of one argument, on the same folds: how many latents, how many states?
+
+    The held-out score tells how much of what observations share was found, and does not rank how well a variable can be
+    read from the latents. Where there is one that you care about, pass it as `y`: how well it is read stands beside the
+    score of every value, and chooses only if `by` says so.
 
     Args:
         estimator: all other arguments
         name: of the argument, such as "n_latents" or "n_states"; in a group, "training__weight_decay"
         values: from simple to rich
         X: trials
+        y: behaviour or labels, as in `cross_validate`
+        by: what chooses: "score", or with `y` a decoder, "ridge" or "knn"
         options: as in `cross_validate`
 
     """
@@ -115,5 +170,6 @@ def choose(estimator: RPMEstimator, name: str, values: Sequence[Any], X: Any, **
         raise errors.bad_choice("name", sorted(known), name)
     if not len(values):
         raise errors.bad_value("values", "at least one", "none")
-    tried = {value: cross_validate(clone(estimator).set_params(**{name: value}), X, **options) for value in values}
-    return Choice(name, tried)
+    check_measure(by, y)
+    tried = {value: cross_validate(clone(estimator).set_params(**{name: value}), X, y=y, **options) for value in values}
+    return Choice(name, tried, by)

@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from rpmodels import checks, errors
+from rpmodels.estimators import Latents, RPMEstimator
 from rpmodels.evaluation.folds import folds_of, n_trials, subset
 
 PENALTIES = np.logspace(-3, 3, 13)
@@ -130,6 +131,12 @@ def decode(latents: Any, behaviour: Any, *, kind: str = "ridge", cv: int | Any =
         scores.append(decoder.score(subset(latents, held_out), subset(behaviour, held_out)))
         labels = decoder.labels_
     return Decoding(kind, tuple(scores), bool(labels))
+
+
+def points_of(model: RPMEstimator, found: Latents) -> list[NDArray[np.float64]]:
+    """What decoders learn from, a trial after the other: (T_n, D), of states their probabilities."""
+    points = [np.asarray(each, np.float64) for each in model.description.latent.points(found)]
+    return [each.reshape(-1, each.shape[-1]) for each in points]
 
 
 def _check_labels(labels: NDArray[Any]) -> None:

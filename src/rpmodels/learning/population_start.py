@@ -1,6 +1,7 @@
 """Where populations begin: at a linear model of their scores, found in closed form or by EM."""
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.decomposition import FactorAnalysis
 from threadpoolctl import threadpool_limits
 
 from rpmodels.families import Gaussian
+from rpmodels.learning.own_latents import mixed_scales, regression, rotation
 from rpmodels.learning.starts import Start, usual_step
 from rpmodels.learning.teaching import compact, features, teach
 from rpmodels.linear.smooth import smooth_model
@@ -24,8 +26,6 @@ SEED = 0
 """The same data give the same start, whatever the seed of a fit."""
 STEPS = 100
 """Of EM: time scales take long to be found, and what is not found here has to be found by gradients."""
-RIDGE = 1e-3
-"""Of regressions on given latents, of their variance."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,19 @@ class PopulationStart(Start):
         for name, network in channels.items():
             rows.append(_scores(network, observations, name))
             widths.append(rows[-1].shape[-1])
-        rows += [each for each in (_others(model, observations, set(channels)),) if each is not None]
+        others = [name for name in _vectors(observations) if name not in channels]
+        if others:
+            rows.append(_others(model, observations, others))
         wide = np.concatenate(rows, -1)
         # A factor that is missing where another is not is at its mean, as single channels are.
         wide[~np.isnan(wide).all(-1)] = np.nan_to_num(wide[~np.isnan(wide).all(-1)])
         latents = cast(Gaussian, model.prior.family).latents
         with threadpool_limits(1):
             found = self._found(wide, observations, latents, model.prior.couples_sites)
+        if self.latents is None and model.private_latents():
+            tables = dict(zip(channels, rows, strict=False))
+            tables |= {name: _others(model, observations, [name]) for name in others}
+            found = _in_place(found, model, observations.exists, tables)
         begun = 0
         for (name, network), width in zip(channels.items(), widths, strict=True):
             part = slice(begun, begun + width)
@@ -77,8 +83,8 @@ class PopulationStart(Start):
             begun += width
         if isinstance(model.prior, GaussianProcessPrior) and found.time_scales is not None:
             model.prior.set_length_scales(torch.as_tensor(found.time_scales * usual_step(observations)))
-        others = [name for name in model.names if name not in channels]
-        return teach(model, observations, found.latents, seed, self.longest, others) if others else None
+        pupils = [name for name in model.names if name not in channels]
+        return teach(model, observations, found.latents, seed, self.longest, pupils) if pupils else None
 
     def _found(self, rows: Array, observations: Observations, latents: int, in_time: bool) -> _Linear:
         if self.latents is not None:
@@ -101,12 +107,23 @@ def _scores(network: ChannelCurves, observations: Observations, name: str) -> Ar
     return scored.reshape(*values.shape)
 
 
-def _others(model: RPM, observations: Observations, channels: set[str]) -> Array | None:
+def _vectors(observations: Observations) -> list[str]:
+    """The factors that are vectors of numbers."""
+    return [name for name, spec in observations.specs.items() if len(spec.event_shape) == 1 and not spec.is_label]
+
+
+def _in_place(found: _Linear, model: RPM, exists: NDArray[np.bool_], tables: Mapping[str, Array]) -> _Linear:
+    """The linear model with its latents rotated to where factors look for them."""
+    there = {name: np.nan_to_num(each[exists]) for name, each in tables.items()}
+    turned = rotation(found.latents[exists], there, model.private_latents())
+    if turned is None:
+        return found
+    scales = None if found.time_scales is None else mixed_scales(found.time_scales, turned)
+    return replace(found, loadings=found.loadings @ turned, latents=found.latents @ turned, time_scales=scales)
+
+
+def _others(model: RPM, observations: Observations, names: Collection[str]) -> Array:
     """Vectors that other factors see, in few columns."""
-    specs = observations.specs
-    names = [n for n in specs if n not in channels and len(specs[n].event_shape) == 1 and not specs[n].is_label]
-    if not names:
-        return None
     wide = np.concatenate([table for table, _ in features(model, observations, names)], 1)
     return compact(wide, SEED).reshape(*observations.exists.shape, -1).astype(np.float64)
 
@@ -128,10 +145,7 @@ def _regressed(rows: Array, exists: NDArray[np.bool_], latents: Array) -> _Linea
     z, x = latents[exists], np.nan_to_num(rows[exists])
     centre, spread = z.mean(0), z.std(0)
     z = (z - centre) / np.where(spread > 0, spread, 1.0)
-    offset = x.mean(0)
-    second = z.T @ z + RIDGE * len(z) * np.eye(z.shape[1])
-    loadings = np.linalg.solve(second, z.T @ (x - offset)).T
-    noise = np.square(x - offset - z @ loadings.T).mean(0)
+    loadings, offset, noise = regression(x, z)
     scaled = np.zeros_like(latents)
     scaled[exists] = z
     return _Linear(loadings, offset, noise, scaled)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rpmodels.families import FiniteSupport, Gaussian
 from rpmodels.learning.clusters import Clusters
+from rpmodels.learning.own_latents import mixed_scales, rotation
 from rpmodels.learning.teaching import MANY, compact, features, teach
 from rpmodels.learning.trainable import Trainable
 from rpmodels.linear import shared_components, smooth_latents
@@ -172,7 +173,19 @@ class SmoothStart(TaughtStart):
         wide = np.concatenate([table for table, _ in features(model, observations, vectors)], 1)
         rows = compact(wide, seed).reshape(*shape, -1)
         found = smooth_latents(rows, observations.exists, cast(Gaussian, model.prior.family).latents)
-        return Lesson(observations, found.latents, self.longest, found.time_scales * usual_step(observations))
+        latents, scales = found.latents, found.time_scales
+        turned = self._turned(model, observations, vectors, latents) if model.private_latents() else None
+        if turned is not None:
+            latents, scales = latents @ turned, mixed_scales(scales, turned)
+        return Lesson(observations, latents, self.longest, scales * usual_step(observations))
+
+    def _turned(
+        self, model: RPM, observations: Observations, vectors: list[str], latents: NDArray[np.float64]
+    ) -> NDArray[np.float64] | None:
+        """To where factors look for them, where some have latents of their own."""
+        there = observations.exists.reshape(-1)
+        tables = {name: np.asarray(features(model, observations, [name])[0][0], np.float64)[there] for name in vectors}
+        return rotation(latents[observations.exists], tables, model.private_latents())
 
 
 class GivenStart(TaughtStart):

@@ -2,7 +2,7 @@
 
 from rpmodels.observations.observations import FactorSpec, Observations
 from rpmodels.observations.patches import cut_patches
-from rpmodels.observations.population import Population
+from rpmodels.observations.population import FEWEST, Population, are_counts
 from rpmodels.observations.reading import read
 from rpmodels.observations.scaling import NAMES as SCALING_NAMES
 from rpmodels.observations.scaling import Scaling, ScalingName, Unscaled, fit_scaling, suggested_scaling
@@ -11,6 +11,7 @@ from rpmodels.observations.trials import recording_on_one_clock
 from rpmodels.observations.windows import windowed
 
 __all__ = [
+    "FEWEST",
     "SCALING_NAMES",
     "FactorSpec",
     "Observations",
@@ -19,6 +20,7 @@ __all__ = [
     "ScalingName",
     "Stored",
     "Unscaled",
+    "are_counts",
     "cut_patches",
     "fit_scaling",
     "read",

@@ -10,6 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import checks, errors
+from rpmodels.observations.merging import merged
+
+__all__ = ["binned", "merged", "to_trials"]
 
 Clock = NDArray[np.float64]
 Read = tuple[Any, Any]

@@ -136,9 +136,12 @@ class Observations:
         """Whether all trials have the times of the longest, or the first of them."""
         return series.first_irregular(self.times, self.exists) is None
 
-    def check_series(self, per_site: bool) -> None:
-        """Complain of what a model of time series cannot use, and warn of what it should not be given."""
-        series.warn_if_smoothed(self.values, self.present, self.exists)
+    def check_series(self, per_site: bool, private: Collection[str] = ()) -> None:
+        """Complain of what a model of time series cannot use, and warn of what it should not be given.
+
+        `private`: factors that have latents of their own.
+        """
+        series.warn_if_smoothed(self.values, self.present, self.exists, private)
         if per_site:
             series.check_common_times(self.times, self.exists)
             series.warn_of_lonely_sites(self.present, self.times)

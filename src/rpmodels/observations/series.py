@@ -1,13 +1,14 @@
 """What is asked of trials over time, beyond what is asked of any data."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import errors
+from rpmodels.observations.population import FEWEST, are_counts
 
 SMOOTHED = 0.5
 """Squared second differences relative to squared first ones: 3 for white noise, below ½ after strong smoothing."""
@@ -49,9 +50,16 @@ def warn_of_lonely_sites(present: Mapping[str, NDArray[np.bool_]], times: NDArra
 
 
 def warn_if_smoothed(
-    values: Mapping[str, NDArray[Any]], present: Mapping[str, NDArray[np.bool_]], exists: NDArray[np.bool_]
+    values: Mapping[str, NDArray[Any]],
+    present: Mapping[str, NDArray[np.bool_]],
+    exists: NDArray[np.bool_],
+    private: Collection[str] = (),
 ) -> None:
-    """Neighbouring bins that share noise are not conditionally independent."""
+    """Neighbouring bins that share noise are not conditionally independent.
+
+    Behaviour is smooth by nature, and is told something else; where it has latents of its own (`private`), these are
+    there to explain it.
+    """
     for name, array in values.items():
         if array.dtype.kind != "f" or array.shape[1] < 5 or array.ndim != 3:
             continue
@@ -64,5 +72,17 @@ def warn_if_smoothed(
         moving = first > 0
         if moving.any():
             ratio = float(np.median(second[moving] / first[moving]))
-            if ratio < SMOOTHED:
-                warnings.warn(errors.looks_smoothed(name, ratio), stacklevel=4)
+            behaves = _is_behaviour(name, values, present)
+            if ratio < SMOOTHED and not (behaves and name in private):
+                said = errors.smooth_behaviour if behaves else errors.looks_smoothed
+                warnings.warn(said(name, ratio), stacklevel=4)
+
+
+def _is_behaviour(name: str, values: Mapping[str, NDArray[Any]], present: Mapping[str, NDArray[np.bool_]]) -> bool:
+    """Whether a factor is what counts are beside: a few numbers (position, velocity), where another one is counts."""
+    others = (other for other, each in values.items() if other != name and each.ndim == 3)
+    return values[name].shape[-1] < FEWEST and any(_counted(values[other], present[other]) for other in others)
+
+
+def _counted(array: NDArray[Any], present: NDArray[np.bool_]) -> bool:
+    return are_counts(np.asarray(array[:SAMPLE])[present[:SAMPLE]])
