@@ -2,7 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -84,25 +84,37 @@ class Smoothed(Method):
         """A `ByBins` for every reading."""
         if len(training) < 2:
             return dict.fromkeys(readings, self._of(SMOOTHING))
+
+        def found(width: float, index: Index) -> Bins:
+            known: Bins = self._of(width).latents(subset(training, index), training, size, seed).values
+            return known
+
         try:
-            scores = [self._scores(width, training, behaviour, readings, size, seed) for width in WIDTHS]
+            widths = chosen_widths(found, training, behaviour, readings, seed)
         except errors.InputError:  # too few trials of some label to be divided once more
             return dict.fromkeys(readings, self._of(SMOOTHING))
-        best = {name: int(np.argmax([each[name] for each in scores])) for name in readings}
-        return {name: self._of(WIDTHS[place]) for name, place in best.items()}
+        return {name: self._of(width) for name, width in widths.items()}
 
     def _of(self, width: float) -> ByBins:
         return ByBins(self.name, self.kind, width)
 
-    def _scores(
-        self, width: float, trials: Bins, behaviour: Any, readings: Mapping[str, Reading], size: int, seed: int
-    ) -> dict[str, float]:
-        """Of every reading, the mean over inner folds."""
-        scores = []
-        for fold in TrialFolds(min(INNER_FOLDS, len(trials)), seed).split(trials):
-            found = self._of(width).latents(subset(trials, fold[0]), trials, size, seed).values
-            scores.append(scores_of(readings, dict.fromkeys(readings, found), behaviour, fold))
-        return {name: float(np.mean([each[name] for each in scores])) for name in readings}
+
+def chosen_widths(
+    latents: Callable[[float, Index], Bins], trials: Bins, behaviour: Any, readings: Mapping[str, Reading], seed: int
+) -> dict[str, float]:
+    """Of every reading, the width of `WIDTHS` with the highest mean score over inner folds of these trials.
+
+    `latents`: of all trials, smoothed by a width, learnt from those of an index.
+    """
+    folds = list(TrialFolds(min(INNER_FOLDS, len(trials)), seed).split(trials))
+
+    def scores(width: float) -> list[dict[str, float]]:
+        every = ((dict.fromkeys(readings, latents(width, fold[0])), fold) for fold in folds)
+        return [scores_of(readings, found, behaviour, fold) for found, fold in every]
+
+    by_width = [scores(width) for width in WIDTHS]
+    means = {name: [np.mean([each[name] for each in some]) for some in by_width] for name in readings}
+    return {name: WIDTHS[int(np.argmax(each))] for name, each in means.items()}
 
 
 class LinearGPFA(Method):

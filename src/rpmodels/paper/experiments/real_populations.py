@@ -1,7 +1,7 @@
 """Populations of neurons in trials: behaviour read from the latents, and from denoised rates, on trials never seen."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from rpmodels.evaluation.comparison import scaled_bins
 from rpmodels.evaluation.counts import Counts, chosen_channels
 from rpmodels.evaluation.decoding import READINGS, Reading
 from rpmodels.evaluation.folds import Fold, Index, subset
-from rpmodels.evaluation.methods import Bins, latents_of, scores_of
+from rpmodels.evaluation.methods import Bins, chosen_widths, latents_of, scores_of, smoothed
 from rpmodels.evaluation.read_outs import PoissonReadOut
 from rpmodels.evaluation.rivals import LINEAR
 from rpmodels.inference import NaturalGradient
@@ -50,8 +50,15 @@ class Population(RealSet):
     """
 
     own = "RP-GPFA"
+    smoothed = "RP-GPFA, smoothed"
+    """The same fit with the freedom that smoothed rivals have: a width for every reading, chosen on training trials."""
     rivals = LINEAR
     readings: Mapping[str, Reading] = READINGS
+
+    @property
+    def methods(self) -> Sequence[str]:
+        """The RPM twice: as it is, and smoothed as its strongest rivals are."""
+        return [self.own, self.smoothed, *super().methods[1:]]
 
     @abstractmethod
     def trials(self, seed: int, folds: int) -> Trials:
@@ -60,7 +67,7 @@ class Population(RealSet):
     def measured(self, task: Task) -> Outcome:
         """Means over the folds."""
         data = self.trials(task.seed, task.folds)
-        ask = self._own if task.method == self.own else self._peer
+        ask = self._own if task.method in (self.own, self.smoothed) else self._peer
         found = [ask(task, data, fold) for fold in data.folds]
         metrics = {name: float(np.mean([each.metrics[name] for each in found])) for name in found[0].metrics}
         return Outcome(metrics, {"folds": [{**each.metrics, **each.extras} for each in found]})
@@ -72,12 +79,24 @@ class Population(RealSet):
         training.given.fit(model)
         found = _doubles(model.transform(data.counts))
         latents = dict.fromkeys(self.readings, found)
+        widths: Mapping[str, float] = {}
+        if task.method == self.smoothed:
+            latents, widths = self._smoothed(task, found, data, fold)
         if not model.populations_:
-            return self._outcome(latents, poisson_rates(found, data.counts, fold[0]), data, fold, {})
+            return self._outcome(latents, poisson_rates(found, data.counts, fold[0]), data, fold, {}, widths)
         gained = gained_by(model, training, held_out, self._hidden(task, data), REFINED)
         names = {RATES: "co_smoothing", PROBABILITIES: "co_smoothing_own"}
         bits = {name: gained[measure].total for measure, name in names.items()}
-        return self._outcome(latents, _doubles(model.rates(data.counts)), data, fold, bits)
+        return self._outcome(latents, _doubles(model.rates(data.counts)), data, fold, bits, widths)
+
+    def _smoothed(
+        self, task: Task, found: Bins, data: Trials, fold: Fold
+    ) -> tuple[dict[str, Bins], Mapping[str, float]]:
+        """Latents as each reading likes them best on the training trials, of the one fit to all of these."""
+        seen, behaviour = (subset(each, fold[0]) for each in (found, data.behaviour))
+        chosen = chosen_widths(lambda width, _: smoothed(seen, width), seen, behaviour, self.readings, task.seed)
+        latents = {name: smoothed(found, width) for name, width in chosen.items()}
+        return latents, {f"smoothing_{name}": width for name, width in chosen.items()}
 
     def _peer(self, task: Task, data: Trials, fold: Fold) -> Outcome:
         size, bins = int(task.condition), scaled_bins(read({"x": data.counts}, series=True), fold[0])
