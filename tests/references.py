@@ -20,6 +20,8 @@ FILE = Path(__file__).parent / "references.json"
 COMMON = {"dtype": "float64", "random_state": 7}
 ONCE = {**COMMON, "retries": 0}
 """What a collapsed fit does next is not asked here."""
+BRIEF = {**ONCE, "finish": "none"}
+"""Nor is the end of these: L-BFGS of five folds would take longer than all other cases together."""
 
 
 class Killed(BaseException):
@@ -69,8 +71,8 @@ CASES = {
     "categorical": (made(rp.RPCategorical, 4, n_init=3, max_iter=40, prior="learned", **COMMON), pairs, states),
     "move": (made(rp.RPCategorical, 4, n_init=1, max_iter=120, **COMMON), pairs, states),
     "fa": (made(rp.RPFA, 2, n_init=2, max_iter=30, batch_size=40, **ONCE), pairs, coordinates),
-    "fa, full": (made(rp.RPFA, 2, n_init=1, max_iter=15, covariance="full", **ONCE), pairs, coordinates),
-    "fa, refined": (made(rp.RPFA, 1, n_init=1, max_iter=10, e_step="natural_gradient", **ONCE), pairs, coordinates),
+    "fa, full": (made(rp.RPFA, 2, n_init=1, max_iter=15, covariance="full", **BRIEF), pairs, coordinates),
+    "fa, refined": (made(rp.RPFA, 1, n_init=1, max_iter=10, e_step="natural_gradient", **BRIEF), pairs, coordinates),
     "fa, free": (
         made(rp.RPFA, 1, n_init=1, max_iter=15, e_step="free", expected_log_mixture="interior_free", **ONCE),
         pairs, coordinates,
@@ -85,7 +87,7 @@ CASES = {
         made(rp.RPFA, 1, n_init=1, max_iter=15, marginal="kernel_density", **ONCE), pairs, coordinates,
     ),
     "fa, remembered": (
-        made(rp.RPFA, 1, n_init=1, max_iter=15, batch_size=30, **ONCE).set_params(engine__atoms="remembered"),
+        made(rp.RPFA, 1, n_init=1, max_iter=15, batch_size=30, **BRIEF).set_params(engine__atoms="remembered"),
         pairs, coordinates,
     ),
     "gpfa, per time": (
@@ -98,7 +100,7 @@ CASES = {
     ),
     "lda": (made(rp.RPLDA, 3, n_init=2, max_iter=40, **COMMON), words, coordinates),
     "hmm": (made(rp.RPHMM, 3, n_init=2, max_iter=60, **COMMON), switching, states),
-    "lds": (made(rp.RPLDS, 2, n_init=2, max_iter=15, **ONCE), lambda seed: smooth(seed, True), coordinates),
+    "lds": (made(rp.RPLDS, 2, n_init=2, max_iter=15, **BRIEF), lambda seed: smooth(seed, True), coordinates),
 }  # fmt: skip
 
 

@@ -55,7 +55,7 @@ ONCE = {**COMMON, "search": rp.Search(retries=0)}
 CASES = {
     "discrete": (rp.RPCategorical(3, training=rp.Training(batch_size=25), n_init=2, **COMMON), pairs),
     "continuous": (rp.RPFA(2, training=rp.Training(batch_size=25), n_init=1, **ONCE), pairs),
-    "nearly absent": (rp.RPFA(2, training=rp.Training(batch_size=11), n_init=1, **ONCE), hardly_there),
+    "nearly absent": (rp.RPFA(2, training=rp.Training(batch_size=11, finish="none"), n_init=1, **ONCE), hardly_there),
     "per time": (rp.RPGPFA(1, training=rp.Training(batch_size=8), n_init=1, **ONCE), lambda: trials(False)),
     "unequal": (rp.RPGPFA(1, training=rp.Training(batch_size=8), n_init=1, **ONCE), lambda: trials(True)),
     "chain": (rp.RPHMM(2, training=rp.Training(batch_size=8), n_init=2, **COMMON), lambda: trials(True)),
@@ -134,6 +134,7 @@ def forked(job, size, out, store, *arguments):
 
 def main(folder, port):
     folder, port = Path(folder), int(port)
+    torch.optim.AdamW([torch.zeros(1)], fused=True)  # imports torch._dynamo, which each process would do by itself
     first = forked(every_case, 1, folder / "alone", port)
     first += forked(every_case, 2, folder / "pair", port)
     for child in first:
