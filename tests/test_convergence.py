@@ -82,7 +82,7 @@ def test_a_record_says_so_too(steps, converged):
 
 def test_an_interrupted_fit_has_not_arrived():
     def interrupt(state):
-        if state.step == 90:
+        if state.step == 40:
             raise KeyboardInterrupt
 
     x, _ = views(100, 1, 2)

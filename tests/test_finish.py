@@ -288,6 +288,58 @@ def test_it_has_a_place_beside_tables():
     assert finished.gained > 0.3
 
 
+def objectives(x, *seeds):
+    """Of linear factor analyses with fresh weights from these seeds; None: weights that say nothing, a saddle."""
+    observations = rp.read(x)
+    found = []
+    for seed in seeds:
+        model, _ = rp.RPFA(1, network="linear", random_state=seed or 0).build(observations)
+        model.prepare(observations)
+        if seed is None:
+            for each in model.recognition.parameters():
+                torch.nn.init.zeros_(each)
+        found.append(RPMObjective(model, observations))
+    return observations, found
+
+
+def test_of_several_the_highest_end_is_taken():
+    x, _ = three_views(150, 0)
+    observations, (stuck, free) = objectives(x, None, 1)
+    _, (alone,) = objectives(x, 1)
+    QuasiNewton()(alone, observations)
+    finished = QuasiNewton()(stuck, observations, [free])
+    assert finished.reached[0] < 0.1 < 1.0 < finished.reached[1]
+    assert "from another start" in finished.reason
+    assert finished.gained > 1.0
+    for name, each in alone.state_dict().items():
+        torch.testing.assert_close(stuck.state_dict()[name], each)
+
+
+def test_ends_that_are_equal_change_nothing():
+    """Whose digits are last is no reason to take another start."""
+    observations, (one, other) = objectives(three_views(150, 0)[0], 1, 2)
+    finished = QuasiNewton()(one, observations, [other])
+    assert finished.reached[0] == pytest.approx(finished.reached[1], abs=1e-4)
+    assert "another" not in finished.reason
+
+
+def test_where_its_end_suffices_a_fit_has_the_steps_of_its_search():
+    x, _ = three_views(150, 0)
+    arguments = {"network": "linear", "max_iter": 400, "random_state": 0}
+    model = rp.RPFA(1, **arguments).fit(x)
+    assert 50 <= model.n_iter_ < 300
+    assert f"{model.n_iter_} of max_iter = 400 steps" in model.stop_reason_
+    assert model.converged_
+    ends = [each.end for each in model.restarts_ if each.end is not None]
+    assert len(ends) == 3
+    assert float(model.score_) == pytest.approx(max(ends), abs=1e-3)
+    observations = rp.read(x)
+    built, settings = rp.RPFA(1, **arguments).build(observations)
+    longer = rp.train(built, observations, settings, random_state=0)  # all its steps, then the same end
+    assert longer.record.stop_reason.startswith("max_iter = 400 steps, then")
+    assert float(model.score_) == pytest.approx(float(longer.score(observations)), abs=0.02)
+
+
 def test_too_many_pairs_are_left_alone(monkeypatch):
     x, _ = views(120, 1, 2)
     monkeypatch.setattr(finishing, "PAIRS", 2 * 120**2 - 1)

@@ -47,7 +47,10 @@ def test_a_lesson_is_never_longer_than_a_share_of_the_fit():
 
 @pytest.mark.parametrize("make", [
     lambda: rp.RPCategorical(3, max_iter=80, n_init=2, random_state=0),
-    lambda: rp.RPFA(1, max_iter=80, n_init=2, random_state=0, network="linear", search=rp.Search(retries=0)),
+    lambda: rp.RPFA(
+        1, max_iter=80, n_init=2, random_state=0, network="linear", search=rp.Search(retries=0),
+        training=rp.Training(finish="none"),
+    ),
 ])  # fmt: skip
 def test_a_fit_has_max_iter_steps_lessons_among_them(make):
     X = clusters(100, 3, distance=0.5)[0] if make().description.latent.finite else views(100)[0]

@@ -117,7 +117,7 @@ def test_where_numbers_fail_the_start_is_the_other_one():
     alone = copy.deepcopy(model)
 
     class Failing(NoFinish):
-        def __call__(self, objective, observations):
+        def __call__(self, objective, observations, rivals=()):
             raise NumericalError("no positive precision")
 
     LinearStart(SmoothStart(400), TrainingSettings(finish=Failing()))(model, observations, 3)

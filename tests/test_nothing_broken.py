@@ -85,7 +85,7 @@ def test_a_last_step_that_fails_before_there_is_anything_to_go_back_to_is_refuse
 class Overflowing(rp.learning.Finish):
     """Ends with finite parameters and a score that is not."""
 
-    def __call__(self, objective, observations):
+    def __call__(self, objective, observations, rivals=()):
         with torch.no_grad():
             for parameter in objective.parameters():
                 parameter.fill_(1e38)

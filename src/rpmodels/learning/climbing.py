@@ -56,11 +56,17 @@ class Climbed:
 
     gained: float
     """Nats per observation, without the penalty."""
+    reached: float
+    """The same of the free energy at the end."""
+    value: float
+    """What was maximised, there."""
     still: bool
     """Whether another round would gain next to nothing."""
 
 
-def climb(objective: RPMObjective, observations: Observations, penalty: Penalty, rounds: int) -> Climbed:
+def climb(
+    objective: RPMObjective, observations: Observations, penalty: Penalty, rounds: int, iterations: int = ITERATIONS
+) -> Climbed:
     """Parameters are changed in place; `objective` is in evaluation mode.
 
     Tables that EM learns in closed form take part by gradient; what variational Bayes learns follows after every round.
@@ -75,7 +81,7 @@ def climb(objective: RPMObjective, observations: Observations, penalty: Penalty,
         parameters = [each for each in objective.parameters() if each.requires_grad]
         # One for all rounds: what it has learnt of the curvature is what makes it fast.
         optimiser = torch.optim.LBFGS(
-            parameters, lr=1.0, max_iter=ITERATIONS, history_size=MEMORY, line_search_fn="strong_wolfe"
+            parameters, lr=1.0, max_iter=iterations, history_size=MEMORY, line_search_fn="strong_wolfe"
         )
         for _ in range(rounds):
             kept = copied(objective.state_dict())
@@ -88,7 +94,8 @@ def climb(objective: RPMObjective, observations: Observations, penalty: Penalty,
             value = reached
             if still:
                 break
-        return Climbed(_value(objective, batch, Penalty(0.0)) - before, still)
+        reached = _value(objective, batch, Penalty(0.0))
+        return Climbed(reached - before, reached, value, still)
 
 
 def _round(objective: RPMObjective, batch: Batch, penalty: Penalty, optimiser: torch.optim.LBFGS) -> float:

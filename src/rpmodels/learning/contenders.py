@@ -36,6 +36,8 @@ class Attempt:
     """Whether it stands for an earlier start that was stuck."""
     lessons: int = 0
     """Steps that it was taught for, by its start and by moves; they are counted in `max_iter`."""
+    end: float | None = None
+    """Where the deterministic end has led it, of several that had one."""
     agreement: float | None = None
     """How far its latents were those of an independent start, the leader, when that ended the comparisons."""
 

@@ -11,15 +11,18 @@ networks with hidden layers the noise of the steps is the regulariser, and they 
 import copy
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 import torch
 
+from rpmodels import errors
 from rpmodels.families import Family, InPlacePairs
 from rpmodels.fitted import FittedRPM
-from rpmodels.learning.climbing import ITERATIONS, Penalty, climb
+from rpmodels.learning.climbing import ITERATIONS, STILL, Penalty, climb
 from rpmodels.learning.loop import Objective
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.observations import Observations
@@ -31,6 +34,8 @@ WORK = 2**28
 EXACT = 2**20
 """Pairs up to which a pass in double precision costs little."""
 ROUNDS = 20
+ENOUGH_ROUNDS = 10
+"""With which it arrives from wherever a search has ended."""
 PAIRS_OF_FOLDS = 2**20
 """The same, where folds multiply it."""
 NUMBERS = 2**25
@@ -38,9 +43,10 @@ NUMBERS = 2**25
 PLENTY = 50
 """Rows for every input channel, from which on the maximum of the likelihood is not one of noise."""
 FOLDS = 5
-STRENGTHS = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.0)
+STRENGTHS = (30.0, 5.0, 1.0, 0.2, 0.04, 0.0)
 """Of the penalty, strongest first: inverse variances of a normal prior of every weight, inputs being standardised."""
-ROUNDS_OF_FOLDS = 2
+ITERATIONS_OF_FOLDS = 20
+"""Under every strength; each begins where the last one led (ten are too few: the first of them stop far below)."""
 WORSE = 1
 """Strengths in a row that held-out observations like less, after which weaker ones are not tried."""
 
@@ -53,20 +59,33 @@ class Finished:
     gained: float
     """Nats per observation; less than nothing where steps had learnt noise."""
     reason: str
+    reached: Sequence[float] = ()
+    """What was maximised, at the end of this one and of every rival."""
 
 
 class Finish(ABC):
     """What comes after the last step."""
 
+    def suffices(self, objective: Objective[Any], observations: Observations) -> bool:
+        """Whether it arrives from wherever a search has ended, so that more steps would be lost on it."""
+        return False
+
     @abstractmethod
-    def __call__(self, objective: Objective[Any], observations: Observations) -> Finished | None:
-        """Change the objective's parameters in place for the better; None where there is nothing that it could do."""
+    def __call__(
+        self, objective: Objective[Any], observations: Observations, rivals: Sequence[Objective[Any]] = ()
+    ) -> Finished | None:
+        """Change the objective's parameters in place for the better; None where there is nothing that it could do.
+
+        `rivals`: the same model as other starts have left it. Where one of them ends higher, its end is taken.
+        """
 
 
 class NoFinish(Finish):
     """The parameters of the last step."""
 
-    def __call__(self, objective: Objective[Any], observations: Observations) -> Finished | None:
+    def __call__(
+        self, objective: Objective[Any], observations: Observations, rivals: Sequence[Objective[Any]] = ()
+    ) -> Finished | None:
         """Nothing."""
         return None
 
@@ -74,27 +93,57 @@ class NoFinish(Finish):
 class QuasiNewton(Finish):
     """L-BFGS on the free energy of all the data, for small models without hidden layers."""
 
-    def __call__(self, objective: Objective[Any], observations: Observations) -> Finished | None:
+    def suffices(self, objective: Objective[Any], observations: Observations) -> bool:
+        """Where it has as many rounds as it may want, and folds to choose a penalty by."""
+        if not objective.is_direct() or not (_has_plenty(observations) or len(observations) >= 2 * FOLDS):
+            return False
+        pairs = _pairs(cast(RPMObjective, objective), observations)
+        return not _is_too_much(pairs, observations) and _rounds(pairs) >= ENOUGH_ROUNDS
+
+    def __call__(
+        self, objective: Objective[Any], observations: Observations, rivals: Sequence[Objective[Any]] = ()
+    ) -> Finished | None:
         """Climb; where rows are few, with the penalty that folds of them choose."""
         if not objective.is_direct():
             return None
         objective = cast(RPMObjective, objective)
         pairs = _pairs(objective, observations)
-        plenty = _has_plenty(observations)
-        if pairs > (PAIRS if plenty else PAIRS_OF_FOLDS) or _numbers(observations) > NUMBERS:
+        if _is_too_much(pairs, observations):
             return None
-        alone = copy.deepcopy(objective.alone()).eval()
-        if pairs <= EXACT:
-            alone = alone.to(torch.float64)
-        strength = 0.0 if plenty else _chosen(alone, observations)
+        alone = _prepared(objective, pairs)
+        strength = 0.0 if _has_plenty(observations) else _chosen(alone, observations)
         if strength is None:
             return None
-        climbed = climb(
-            alone, observations, Penalty(strength), max(1, min(ROUNDS, WORK // (ITERATIONS * max(1, pairs))))
-        )
-        objective.load_state_dict(alone.state_dict())
+        best, climbed = alone, climb(alone, observations, Penalty(strength), _rounds(pairs))
+        before, reached = climbed.reached - climbed.gained, [climbed.value]
+        for rival in rivals:
+            other = _prepared(cast(RPMObjective, rival), pairs)
+            end = climbed
+            with suppress(errors.NumericalError):  # a start that had failed
+                end = climb(other, observations, Penalty(strength), _rounds(pairs))
+            reached.append(end.value)
+            # By more than a climb leaves open: which of two equal ends is taken shall not hang on their last digits.
+            if end.value - climbed.value > STILL * max(1.0, abs(climbed.value)):
+                best, climbed = other, end
+        objective.load_state_dict(best.state_dict())
+        gained = climbed.reached - before
         penalty = "" if strength == 0 else f", weights penalised by {strength:g}"
-        return Finished(climbed.still, climbed.gained, f"L-BFGS ({climbed.gained:+.3g} nats{penalty})")
+        start = "" if best is alone else ", from another start"
+        return Finished(climbed.still, gained, f"L-BFGS ({gained:+.3g} nats{penalty}{start})", reached)
+
+
+def _prepared(objective: RPMObjective, pairs: int) -> RPMObjective:
+    """A copy without noise, in double precision where that costs little."""
+    alone = copy.deepcopy(objective.alone()).eval()
+    return alone.to(torch.float64) if pairs <= EXACT else alone
+
+
+def _is_too_much(pairs: int, observations: Observations) -> bool:
+    return pairs > (PAIRS if _has_plenty(observations) else PAIRS_OF_FOLDS) or _numbers(observations) > NUMBERS
+
+
+def _rounds(pairs: int) -> int:
+    return max(1, min(ROUNDS, WORK // (ITERATIONS * max(1, pairs))))
 
 
 def _pairs(objective: RPMObjective, observations: Observations) -> int:
@@ -137,7 +186,7 @@ def _chosen(objective: RPMObjective, observations: Observations) -> float | None
     for strength in STRENGTHS:
         total = 0.0
         for model, (training, others) in zip(models, halves, strict=True):
-            climb(model, training, Penalty(strength), ROUNDS_OF_FOLDS)
+            climb(model, training, Penalty(strength), 1, ITERATIONS_OF_FOLDS)
             total += len(others) * float(FittedRPM.collected(copy.deepcopy(model.model), training).score(others))
         if total > best:
             best, chosen, worse = total, strength, 0

@@ -142,16 +142,20 @@ class Run(Generic[Model]):
         consumers: Sequence[Consumer] = (),
         saving: Sequence[consumers.Saver] = (),
         settle: Callable[[Model, Observations], None] | None = None,
-    ) -> None:
+        until: int | None = None,
+        rivals: Sequence["Run[Model]"] = (),
+    ) -> Sequence[float]:
         """Train to the end with the usual stopping, then make what the training was for from all the data.
 
+        `until`: the last step, where a deterministic end needs no more. `rivals`: runs from other starts, whose own
+        deterministic end is taken where it is higher; returned is where this run and each of them has ended, if so.
         `settle`: called with all observations where held-out ones have found nothing better than the start.
         An interrupt from the keyboard ends the training, not the run: what was learnt so far is kept.
         """
         stopping = self._make_stopping(data)
         if self.stop_reason is None:
             try:
-                self.advance(data.training, self.longest, [*consumers, *saving], stopping)
+                self.advance(data.training, until or self.longest, [*consumers, *saving], stopping)
                 for each in saving:
                     each.now()
             except KeyboardInterrupt:
@@ -167,34 +171,42 @@ class Run(Generic[Model]):
             if at_start and settle is not None:
                 communicator().first_does(lambda: settle(self.model, data.usable))
                 communicator().same(self.objective.state_dict())
+        reached: Sequence[float] = ()
         if stopping is not None and self.stop_reason is not None and not self.interrupted:
             self.converged = True
         else:
-            self._close(data)
+            reached = self._close(data, [rival.objective for rival in rivals])
         logger.info("stopped at step %d: %s", self.step, self.stop_reason)
         with seeded(self.batches.step_seed()):  # some p₀ are drawn from
             self.fitted = self.objective.fitted(data.everything)
         self.objective.eval()
+        return reached
 
-    def _close(self, data: Divided) -> None:
+    def _close(self, data: Divided, rivals: Sequence[Objective[Model]]) -> Sequence[float]:
         """What comes after the last step, unless somebody wanted an earlier end; else the trend says if it has arrived.
 
         Weights that held-out observations have chosen stay as they are.
         """
         if self.stop_reason is None:
-            lessons = f" ({self.lessons} of them lessons)" if self.lessons else ""
-            self.stop_reason = f"max_iter = {self.training.max_iter} steps{lessons}"
+            self.stop_reason = self._steps_taken()
             others = communicator()
             ended = None
             if data.validation is None:
-                ended = others.first_does(lambda: self.training.finish(self.objective, data.training))
+                ended = others.first_does(lambda: self.training.finish(self.objective, data.training, rivals))
             if ended is not None:
                 others.same(self.objective.state_dict())
                 self.stop_reason += f", then {ended.reason}"
                 self.converged, self.gained = ended.converged, ended.gained
-                return
+                return ended.reached
         trend = self.history.trend()
         self.converged = trend is not None and not trend.rising and not HeldOut.rises(self.validation_curve)
+        return ()
+
+    def _steps_taken(self) -> str:
+        lessons = f" ({self.lessons} of them lessons)" if self.lessons else ""
+        if self.step < self.longest:
+            return f"{self.taken} of max_iter = {self.training.max_iter} steps{lessons}"
+        return f"max_iter = {self.training.max_iter} steps{lessons}"
 
     def _make_stopping(self, data: Divided) -> HeldOut | consumers.Plateau | None:
         stopping: HeldOut | consumers.Plateau | None = self.held_out(data)

@@ -5,6 +5,7 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic
 
 from rpmodels import errors
@@ -33,6 +34,12 @@ STUCK = 0.05
 """A start that has not learnt this share of what is enough after two intervals is stuck (factors that say nothing)."""
 FINAL = 0.22
 """Of all steps, after which the best taught and the best free start are compared."""
+DIRECT = 0.05
+"""The same where a deterministic end follows that needs no more steps: finalists are compared by where it leads."""
+FEWEST_STEPS = 50
+"""That such fits have, where they are to have as many."""
+FINALISTS = 3
+"""Of such fits."""
 CLEAR = 4.0
 """Times what is enough: a start so far ahead needs no more rivals."""
 
@@ -67,6 +74,7 @@ def tournament(plan: Plan[Model], data: Divided, context: Context) -> tuple[Run[
     brought to the same step. Where the leader and an independent start have found the same (learning/agreement.py),
     nothing is left to compare.
     Otherwise, before it goes to the end, the best run meets the rivals that the move proposes, under the same rule.
+    Where a deterministic end needs no more steps than the search, the best few runs have it, and the highest is taken.
     An interrupt from the keyboard ends the training with the best run there is.
     """
     seeds = spawn(context.random_state, len(plan.starts))
@@ -88,12 +96,17 @@ def tournament(plan: Plan[Model], data: Divided, context: Context) -> tuple[Run[
         alive[0].run.interrupt()
     finally:
         progress.close()
-    winner = alive[0]
+    winner, *others = alive
     ending = Progress(plan.training.max_iter, context.verbose, "training", winner.run.taken)
     try:
-        winner.run.finish(data, [ending, *context.consumers], winner.saving(), winner.start.settle)
+        reached = winner.run.finish(
+            data, [ending, *context.consumers], winner.saving(), winner.start.settle,
+            field.last_step(winner), [each.run for each in others],
+        )  # fmt: skip
     finally:
         ending.close()
+    for each, value in zip(alive, reached if others else (), strict=False):
+        each.attempt.end = value
     return winner.run, attempts
 
 
@@ -105,6 +118,26 @@ class _Field(Generic[Model]):
     data: Divided
     context: Context
     progress: Progress
+
+    @cached_property
+    def direct(self) -> bool:
+        """Whether a deterministic end needs no more steps than the search."""
+        if self.data.validation is not None:
+            return False
+        objective = self.plan.objective(copy.deepcopy(self.plan.model), self.data.training)
+        return self.plan.training.finish.suffices(objective, self.data.training)
+
+    @property
+    def finalists(self) -> int:
+        """Runs that the search may leave."""
+        return FINALISTS if self.direct else 1
+
+    def last_step(self, winner: Contender[Model]) -> int:
+        """Of the run that is kept."""
+        longest = winner.run.longest
+        if not self.direct:
+            return longest
+        return min(longest, max(winner.reached, FEWEST_STEPS, math.ceil(DIRECT * self.plan.training.max_iter)))
 
     def enter(
         self, tasks: list[tuple[Start, Attempt]], comparisons: Sequence[int], alive: list[Contender[Model]]
@@ -143,15 +176,16 @@ def _halve(field: _Field[Model], alive: list[Contender[Model]], attempts: list[A
         if leader > enough and _agree(field, alive, reached):
             alive[:] = alive[:1]
             return True
+        final = reached >= (DIRECT if field.direct else FINAL) * longest
         if leader > enough or 2 * reached > longest:
-            alive[:] = _kept(alive, final=reached >= FINAL * longest)
+            alive[:] = _kept(alive, final, field.finalists)
             field.progress.advance(f"best F = {leader:.3f} nats")
-        if len(alive) == 1:
+        if len(alive) == 1 or (final and len(alive) <= field.finalists):
             return False
         reached += interval
         if reached <= longest:
             field.train_to(alive, reached)
-    alive[:] = alive[:1]
+    alive[:] = alive[: field.finalists]
     return False
 
 
@@ -179,12 +213,15 @@ def _told(attempt: Attempt) -> str:
     return f"{attempt.kind}: {attempt.lessons} steps of lessons" if attempt.lessons else attempt.kind
 
 
-def _kept(alive: Sequence[Contender[Model]], final: bool) -> list[Contender[Model]]:
-    """The better half of either league, best first; of two finalists the better one."""
+def _kept(alive: Sequence[Contender[Model]], final: bool, finalists: int) -> list[Contender[Model]]:
+    """The better half of either league, best first, and as many as there may be finalists; in the end these alone."""
     leagues = [[each for each in alive if each.start.taught is taught] for taught in (True, False)]
     kept = [each for league in leagues for each in league[: math.ceil(len(league) / 2)]]
+    kept += [each for each in alive if each not in kept][: max(0, finalists - len(kept))]
     kept.sort(key=lambda each: each.free_energy, reverse=True)
-    return kept[:1] if final and all(len(league) <= 1 for league in leagues) else kept
+    if not final or (finalists == 1 and any(len(league) > 1 for league in leagues)):
+        return kept
+    return kept[:finalists]
 
 
 def _stuck(alive: Sequence[Contender[Model]], enough: float) -> list[Contender[Model]]:
@@ -229,7 +266,7 @@ def _challenge(field: _Field[Model], alive: list[Contender[Model]], attempts: li
         if failures == move.patience:
             break
         if better:
-            alive[:] = [rival]
+            alive[0] = rival
             champion, longest = rival, rival.run.longest
 
 
