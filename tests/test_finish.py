@@ -337,7 +337,7 @@ def test_where_its_end_suffices_a_fit_has_the_steps_of_its_search():
     built, settings = rp.RPFA(1, **arguments).build(observations)
     longer = rp.train(built, observations, settings, random_state=0)  # all its steps, then the same end
     assert longer.record.stop_reason.startswith("max_iter = 400 steps, then")
-    assert float(model.score_) == pytest.approx(float(longer.score(observations)), abs=0.02)
+    assert float(model.score(x)) == pytest.approx(float(longer.score(observations)), abs=0.02)
 
 
 def test_too_many_pairs_are_left_alone(monkeypatch):
