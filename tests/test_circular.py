@@ -289,3 +289,19 @@ def test_angles_are_aligned_by_the_best_turn():
     assert rp.metrics.resultant_length(truth + noise, truth) == pytest.approx(1 - scipy.stats.circvar(noise))
     with pytest.raises(rp.RPModelsError, match="truth"):
         rp.metrics.aligned_angles(found, truth[:3])
+
+
+def test_angles_of_ones_own_are_a_start():
+    random = np.random.default_rng(0)
+    angles = random.uniform(-np.pi, np.pi, 120)
+    shown = np.stack([np.cos(angles), np.sin(angles)], 1)
+    x = {name: shown + 0.2 * random.standard_normal((120, 2)) for name in "ab"}
+    settings = {"max_iter": 200, "n_init": 1, "random_state": 0, "training": rp.Training(finish="none")}
+    model = rp.RPCircular(search=rp.Search(start=angles), **settings).fit(x)
+    (taught,) = [each for each in model.restarts_ if each.kind == "given latents"]
+    assert taught.lessons > 0
+    found = np.arctan2(*np.asarray(model.transform(x)).T[::-1])
+    assert abs(np.exp(1j * (found - angles)).mean()) > 0.95
+    for wrong, said in ((np.ones((120, 2)), "an angle for every site"), (np.ones(119), "119")):
+        with pytest.raises(rp.RPModelsError, match=said):
+            rp.RPCircular(search=rp.Search(start=wrong), **settings).fit(x)

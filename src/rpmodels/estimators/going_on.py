@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import errors
-from rpmodels.families import FiniteSupport
+from rpmodels.families import FiniteSupport, HasTargets
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, read
 from rpmodels.recognition import Dropout
@@ -29,26 +29,28 @@ def going_on(trained: RPM, built: RPM) -> RPM:
 
 
 def given_latents(estimator: Any, latents: Any, pieces: Observations) -> NDArray[Any]:
-    """(N, T) states or (N, T, K) numbers of all pieces that trials are cut into, from what the user gave."""
+    """(N, T) states or angles or (N, T, K) numbers of all pieces that trials are cut into, from what the user gave."""
     family = estimator._build(pieces).prior.family
-    finite = isinstance(family, FiniteSupport)
-    last = 0 if finite else 1
+    finite, several = isinstance(family, FiniteSupport), isinstance(family, HasTargets)
+    last = 1 if several else 0
     listed = latents if isinstance(latents, list) else list(np.asarray(latents))
     series = pieces.n_sites > 1 or estimator.description.in_trials
     rows = [np.asarray(each, np.float64) for each in listed]
-    rows = [each.reshape(*each.shape[: each.ndim - last], -1) for each in rows]  # a state is one number
+    rows = [each.reshape(*each.shape[: each.ndim - last], -1) for each in rows]  # a state or an angle is one number
     rows = [each if series else each.reshape(1, -1) for each in rows]
-    wanted = 1 if finite else family.latents
+    wanted = family.latents if several else 1
     if any(each.ndim != 2 or each.shape[1] != wanted for each in rows):
-        kind = "a state" if finite else f"{wanted} numbers"
+        kind = "a state" if finite else f"{wanted} numbers" if several else "an angle"
         raise errors.bad_value("search.start", f"{kind} for every site", f"shapes such as {np.shape(listed[0])}")
     cut = estimator._pieces(read({"z": rows}, series=True))
     if cut.exists.shape != pieces.exists.shape or not np.array_equal(cut.exists, pieces.exists):
         expected = f"one for each of the {len(pieces)} trials or rows, as long as they are"
         raise errors.bad_value("search.start", expected, f"{len(cut)} of at most {cut.n_sites} sites")
     values = np.asarray(cut.values["z"])
-    if not finite:
+    if several:
         return values
+    if not finite:
+        return values[..., 0]
     states = values[..., 0].astype(np.int64)
     if (states[cut.exists] != values[..., 0][cut.exists]).any() or states.min() < 0 or states.max() >= family.n_states:
         expected = f"states from 0 to {family.n_states - 1}"
