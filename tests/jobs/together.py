@@ -61,7 +61,12 @@ CASES = {
     "chain": (rp.RPHMM(2, training=rp.Training(batch_size=8), n_init=2, **COMMON), lambda: trials(True)),
     "dynamics": (rp.RPLDS(2, training=rp.Training(batch_size=8), n_init=1, **ONCE), lambda: trials(True)),
     "population": (rp.RPGPFA(2, training=rp.Training(batch_size=8), **{**ONCE, "max_iter": 12}), spikes),
-    "unseeded": (rp.RPCategorical(3, n_init=1, **{**COMMON, "random_state": None, "max_iter": 5}), pairs),
+    "unseeded": (
+        rp.RPCategorical(
+            3, n_init=1, training=rp.Training(finish="none"), **{**COMMON, "random_state": None, "max_iter": 5}
+        ),
+        pairs,
+    ),
 }
 
 
@@ -105,7 +110,8 @@ def stopping(group, folder):
         if group.rank == 1 and state.step == 3:
             state.stop_reason = "enough"
 
-    model = rp.RPFA(2, training=rp.Training(batch_size=25, callbacks=[stop]), n_init=1, **COMMON).fit(pairs())
+    training = rp.Training(batch_size=25, callbacks=[stop], finish="none")
+    model = rp.RPFA(2, training=training, n_init=1, **ONCE).fit(pairs())
     return {**told(model), "reason": model.stop_reason_}
 
 
