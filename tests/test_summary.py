@@ -26,8 +26,8 @@ LONG = {"factors": {f"a long name of factor {n}": [n] for n in range(6)}}
 @pytest.fixture(scope="module")
 def fitted():
     random = np.random.default_rng(0)
-    z = random.standard_normal((20, 1))
-    X = {name: z + 0.3 * random.standard_normal((20, size)) for name, size in (("a", 4), ("b", 10))}
+    z = random.standard_normal((40, 1))
+    X = {name: z + 0.3 * random.standard_normal((40, size)) for name, size in (("a", 4), ("b", 10))}
     return made(rp.RPFA, 1, n_init=3, retries=0, **BRIEF).fit({**X, "c": np.where(z[:, 0] > 0, "up", "down")})
 
 
