@@ -192,8 +192,11 @@ class TinyEstimator:
         return self.kind.description.size
 
     def make(self, size: int = 2, **settings: Any) -> Any:
-        """Of this size, with few steps; settings by short names, as in `made`."""
-        brief = {"max_iter": 4, "n_init": 1, "random_state": 0}
+        """Of this size, with few steps; settings by short names, as in `made`.
+
+        Without the end that fits have by default, which is most of the time of so small a fit (test_finish.py).
+        """
+        brief = {"max_iter": 4, "n_init": 1, "random_state": 0, "finish": "none"}
         counted = {} if self.size is None else {self.size: size}
         return made(self.kind, **{**counted, **brief, **self.options, **settings})
 

@@ -160,7 +160,8 @@ def test_a_grid_search_over_an_argument_in_a_group():
     table = np.concatenate(list(x.values()), 1)
     half = table.shape[1] // 2
     model = made(rp.RPFA, 1, factors={"a": slice(0, half), "b": slice(half, None)}, max_iter=2, n_init=1, retries=0)
-    search = GridSearchCV(model, {"training__weight_decay": [0.0, 0.5], "n_latents": [1]}, cv=2).fit(table)
+    grid = {"training__weight_decay": [0.0, 0.5], "training__finish": ["none"], "n_latents": [1]}
+    search = GridSearchCV(model, grid, cv=2).fit(table)
     assert search.best_estimator_.training.weight_decay in (0.0, 0.5)
     assert model.training is None
 
@@ -281,7 +282,9 @@ def test_factories_that_give_something_else(name, factory, said):
 def test_a_precision_and_a_device_of_torch_are_as_good_as_their_names(tmp_path):
     x, _ = views(30)
     fits = [
-        made(rp.RPFA, 1, max_iter=3, n_init=1, retries=0, random_state=0, dtype=dtype, device=device).fit(x)
+        made(
+            rp.RPFA, 1, max_iter=3, n_init=1, retries=0, random_state=0, finish="none", dtype=dtype, device=device
+        ).fit(x)
         for dtype, device in (("float64", "cpu"), (torch.float64, torch.device("cpu")))
     ]
     assert fits[0].score_ == fits[1].score_

@@ -164,7 +164,7 @@ def test_runs_that_find_the_same_agree():
 
 
 def test_runs_on_noise_do_not():
-    noise = {name: np.random.default_rng(j).standard_normal((60, 3)) for j, name in enumerate("ab")}
+    noise = {name: np.random.default_rng(j).standard_normal((100, 2)) for j, name in enumerate("ab")}
     with pytest.warns(rp.RPModelsWarning):
         found = stability(rp.RPFA(2, max_iter=20, search=rp.Search(retries=0), n_init=1), noise, n_runs=3)
     assert found.mean < 0.9
@@ -184,7 +184,9 @@ def test_states_of_several_runs_are_matched():
 
 def test_a_table_is_compared_with_decompositions():
     x, z = views(120, width=3, noise=0.2)
-    found = compare_baselines(x, z, estimator=rp.RPFA(1, max_iter=80, n_init=1, learning_rate=2e-2), cv=2)
+    brief = {"search": rp.Search(retries=0), "training": rp.Training(finish="none")}
+    model = rp.RPFA(1, max_iter=80, n_init=1, learning_rate=2e-2, **brief)
+    found = compare_baselines(x, z, estimator=model, cv=2)
     assert set(found.values) == {"RPFA", "PCA", "FA", "CCA"}
     for measures in found.values.values():
         assert set(measures) == {"ridge", "knn"}
@@ -209,7 +211,7 @@ def test_states_are_compared_with_k_means():
     rng = np.random.default_rng(0)
     z = rng.integers(3, size=120)
     x = {name: 5.0 * np.eye(3)[z] + rng.standard_normal((120, 3)) for name in "ab"}
-    model = rp.RPCategorical(3, max_iter=60, n_init=2)
+    model = rp.RPCategorical(3, max_iter=30, n_init=1, training=rp.Training(finish="none"))
     found = compare_baselines(x, z, estimator=model, cv=2)
     peers = {"k-means", "Gaussian mixture", "k-means, weighted", "CCA, k-means"}
     assert set(found.values) == {"RPCategorical", *peers}

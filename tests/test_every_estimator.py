@@ -55,6 +55,15 @@ def test_a_seed_gives_the_same_numbers_to_the_estimator_and_its_clone(name, fits
     assert not np.array_equal(other.score_samples(new), model.score_samples(new))
 
 
+@pytest.mark.parametrize("name", ["circular", "fa"])
+def test_so_does_a_fit_that_goes_to_its_end(name):
+    tiny = ESTIMATORS[name]
+    model, x = tiny.fitted(size=1, finish="auto", network="linear")
+    assert "L-BFGS" in model.stop_reason_
+    for twin in (clone(model).fit(x), copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert_equal(answers(tiny, twin, x), answers(tiny, model, x))
+
+
 @every
 def test_copies_answer_as_the_model_does(name, fits):
     tiny, (model, x) = ESTIMATORS[name], fits[name]

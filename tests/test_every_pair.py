@@ -91,7 +91,7 @@ class Case:
     def fit(self) -> Path:
         """The folder of a fit by command."""
         paths, reading = self.files
-        settings = ["max_iter=2", "n_init=1", "verbose=0", "search.retries=0"]
+        settings = ["max_iter=2", "n_init=1", "verbose=0", "search.retries=0", "training.finish=none"]
         settings += [f"channels={each}" for name, each in self.tiny.options.items() if name == "channels"]
         fitting.fit_files(paths, self.about.name, self.folder / "fit", reading, settings=settings)
         return self.folder / "fit"

@@ -22,7 +22,7 @@ from rpmodels.estimators.arguments import every_argument
 from rpmodels.estimators.files import written_arguments
 from rpmodels.persistence import from_plain, sealed, to_plain
 
-BRIEF = {"max_iter": 4, "n_init": 2, "retries": 0, "random_state": 0}
+BRIEF = {"max_iter": 4, "n_init": 2, "retries": 0, "random_state": 0, "finish": "none"}
 
 
 def table():
@@ -57,6 +57,7 @@ MODELS = {
     "categorical, learned": lambda: categorical(prior="learned", scaling={"a b": "robust", "c.d": "none"}),
     "categorical, probabilities": lambda: categorical(prior=np.array([0.2, 0.3, 0.5]), weight_decay=0.0),
     "factor analysis": factor_analysis,
+    "factor analysis, to its end": lambda: factor_analysis(network="linear", finish="auto", n_init=1),
     "factor analysis, full": lambda: factor_analysis(
         covariance="full", learned_prior=True, precision="constant", network="linear", tied=True
     ),

@@ -143,7 +143,7 @@ def test_checkpoints_know_the_inputs(tmp_path):
 
 def test_one_input_may_be_flat_and_long_trials_are_cut():
     x, u, _ = pushed(4, 40)
-    model = brief(max_iter=5, window=15).fit(list(x), inputs=[each[:, 0] for each in u])
+    model = brief(max_iter=5, window=15, finish="none").fit(list(x), inputs=[each[:, 0] for each in u])
     assert model.B_.shape == (2, 1)
 
 
@@ -169,7 +169,7 @@ def test_bad_inputs_are_refused(fitted):
             model.transform(x, inputs=wrong)
     with pytest.raises(InputError, match=r"inputs_ahead: expected finite numbers of shape \(40, 3, 2\) or \(3, 2\)"):
         model.forecast(x, 3, inputs=u, inputs_ahead=u[:, :2])
-    alone = brief(max_iter=2).fit(x)
+    alone = brief(max_iter=2, finish="none").fit(x)
     with pytest.raises(InputError, match="inputs_ahead: expected None, as the model was fitted without inputs"):
         alone.forecast(x, 3, inputs_ahead=u[:, :3])
 

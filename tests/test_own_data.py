@@ -20,8 +20,9 @@ from rpmodels.commands import folders
 from rpmodels.datasets.catalogue import DATA_SETS
 
 QUICK = ("--set", "max_iter=5", "--set", "n_init=1", "--set", "verbose=0")
-CONTINUOUS = (*QUICK, "--set", "search.retries=0")
+CONTINUOUS = (*QUICK, "--set", "search.retries=0", "--set", "training.finish=none")
 SETTINGS = {"max_iter": 5, "n_init": 1, "random_state": 0}
+SETTINGS_OF_CONTINUOUS = {**SETTINGS, "retries": 0, "finish": "none"}
 TWO = ("--factor", "left=a,b,c", "--factor", "right=d,e")
 
 
@@ -144,7 +145,7 @@ def test_a_long_table_of_unequal_trials(in_time, here):
     ones, times, names = trials_of(here / "mixed.csv", ["u", "v"])
     twos = trials_of(here / "mixed.csv", ["w"])[0]
     factors = {"one": ones, "two": twos}
-    model = made(rp.RPGPFA, 1, retries=0, **SETTINGS).fit(factors, times=times)
+    model = made(rp.RPGPFA, 1, **SETTINGS_OF_CONTINUOUS).fit(factors, times=times)
     expected = model.posterior(factors, times=times)
     with np.load(in_time / "latents.npz") as latents:
         assert latents["trials"].tolist() == names
@@ -195,7 +196,7 @@ def test_arrays_in_every_form_give_the_same_fit(here, tmp_path, views):
         assert not (tmp_path / name / "latents.csv").exists()
         with np.load(tmp_path / name / "latents.npz") as latents:
             means.append(latents["mean"])
-    model = made(rp.RPFA, 2, retries=0, **SETTINGS).fit({name: views[name] for name in ("left", "right")})
+    model = made(rp.RPFA, 2, **SETTINGS_OF_CONTINUOUS).fit({name: views[name] for name in ("left", "right")})
     for each in means:
         assert np.allclose(each, model.posterior({name: views[name] for name in ("left", "right")}).mean, atol=1e-5)
     # One array whose columns were shared out is shared out again.
@@ -493,7 +494,8 @@ def test_info_names_parts_without_building_them(tmp_path, views):
         inference=rp.Inference(expected_log_mixture=rp.mixtures.InteriorBound()),
         recognition=rp.Recognition(scaling={"left": "none", "right": "auto"}),
     )
-    model.set_params(search__retries=0, training__callbacks=[rp.TimeLimit(60)], **SETTINGS)
+    training = rp.Training(callbacks=[rp.TimeLimit(60)], finish="none")
+    model.set_params(search__retries=0, training=training, **SETTINGS)
     model.fit({name: views[name] for name in ("left", "right")}).save(tmp_path / "model.rpm")
     changed = json.loads(done("info", tmp_path / "model.rpm", "--json"))["non_default_parameters"]
     assert changed["inference.expected_log_mixture"] == "InteriorBound"

@@ -17,7 +17,7 @@ from rpmodels import plots
 from rpmodels.errors import InputError
 from rpmodels.evaluation import Gap, GapRow
 
-BRIEF = {"max_iter": 12, "random_state": 0, "n_init": 2}
+BRIEF = {"max_iter": 12, "random_state": 0, "n_init": 2, "finish": "none"}
 
 
 def labelled(axes):

@@ -7,7 +7,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import (
+    check_dict_unchanged,
     check_do_not_raise_errors_in_init_or_set_params,
+    check_fit_idempotent,
     parametrize_with_checks,
 )
 
@@ -16,7 +18,7 @@ from registry import ESTIMATORS, made
 from rpmodels.errors import InputError
 
 COLUMNS = {"a": slice(0, -1), "b": slice(-1, None)}
-BRIEF = {"max_iter": 2, "n_init": 1, "random_state": 0, "dtype": "float64"}
+BRIEF = {"max_iter": 2, "n_init": 1, "random_state": 0, "dtype": "float64", "finish": "none"}
 SKIPPED = {
     "check_sample_weight_equivalence_on_dense_data": "weights have mean 1 whatever their scale, and a new observation "
     "counts 1 among the atoms: ten rows twice are not ten rows of weight 2",
@@ -29,6 +31,12 @@ SKIPPED = {
 )
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("check", [check_dict_unchanged, check_fit_idempotent])
+@pytest.mark.parametrize("name", ["fa", "circular"])
+def test_scikit_learns_checks_with_the_end_that_fits_have_by_default(name, check):
+    check(name, ESTIMATORS[name].make(factors=COLUMNS, max_iter=2, dtype="float64", finish="auto"))
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -52,6 +52,8 @@ COMMON = {
     "random_state": 0, "max_iter": 40,
 }  # fmt: skip
 ONCE = {**COMMON, "search": rp.Search(retries=0)}
+UNSEEDED = {"random_state": None, "max_iter": 5}
+SHORT = rp.Training(batch_size=8, finish="none")
 CASES = {
     "discrete": (rp.RPCategorical(3, training=rp.Training(batch_size=25), n_init=2, **COMMON), pairs),
     "continuous": (rp.RPFA(2, training=rp.Training(batch_size=25), n_init=1, **ONCE), pairs),
@@ -60,8 +62,8 @@ CASES = {
     "unequal": (rp.RPGPFA(1, training=rp.Training(batch_size=8), n_init=1, **ONCE), lambda: trials(True)),
     "chain": (rp.RPHMM(2, training=rp.Training(batch_size=8), n_init=2, **COMMON), lambda: trials(True)),
     "dynamics": (rp.RPLDS(2, training=rp.Training(batch_size=8), n_init=1, **ONCE), lambda: trials(True)),
-    "population": (rp.RPGPFA(2, training=rp.Training(batch_size=8), **{**ONCE, "max_iter": 12}), spikes),
-    "unseeded": (rp.RPCategorical(3, n_init=1, **{**COMMON, "random_state": None, "max_iter": 5}), pairs),
+    "population": (rp.RPGPFA(2, training=SHORT, n_init=1, **{**ONCE, "max_iter": 12}), spikes),
+    "unseeded": (rp.RPCategorical(3, training=SHORT, n_init=1, **{**COMMON, **UNSEEDED}), pairs),
 }
 
 
@@ -105,7 +107,8 @@ def stopping(group, folder):
         if group.rank == 1 and state.step == 3:
             state.stop_reason = "enough"
 
-    model = rp.RPFA(2, training=rp.Training(batch_size=25, callbacks=[stop]), n_init=1, **COMMON).fit(pairs())
+    training = rp.Training(batch_size=25, callbacks=[stop], finish="none")
+    model = rp.RPFA(2, training=training, n_init=1, **ONCE).fit(pairs())
     return {**told(model), "reason": model.stop_reason_}
 
 
