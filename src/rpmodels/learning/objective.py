@@ -63,6 +63,11 @@ class RPMObjective(Objective[RPM]):
         bank = self.extra.bank(sizes, len(observations), observations.n_sites)
         self.bank = None if bank is None else bank.to(model.device, model.dtype)
         self._last: Evaluated | None = None
+        self._policy = model.atoms
+
+    def settle(self, last: bool) -> None:
+        """Then F_j has as many atoms as a step can afford."""
+        self._policy = self.model.atoms.settled() if last else self.model.atoms
 
     def forward(self, batch: Batch) -> Mapping[str, Tensor]:
         """Named terms of F, weighted means over the batch (in several processes, this one's part of them)."""
@@ -147,9 +152,8 @@ class RPMObjective(Objective[RPM]):
         if not self.training:
             return self.model.mixtures(factors, batch.weights, references)
         atoms, weights = self._with_extra(batch, factors)
-        policy = self.model.atoms
         return {
-            name: in_a_step(policy, each.family, references[name], atoms[name], weights, factors[name])
+            name: in_a_step(self._policy, each.family, references[name], atoms[name], weights, factors[name])
             for name, each in self.model.recognisers()
         }
 

@@ -21,7 +21,7 @@ from rpmodels.learning.held_out import HeldOut
 from rpmodels.learning.loop import Consumer, MakeObjective, Objective, Values, steps
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.learning.optimisers import shorten
-from rpmodels.learning.relaxing import Relaxing
+from rpmodels.learning.relaxing import phases
 from rpmodels.learning.rescue import Rescue
 from rpmodels.learning.settings import TrainingSettings
 from rpmodels.learning.trainable import Model
@@ -106,8 +106,7 @@ class Run(Generic[Model]):
         objective.group = communicator() if objective.shares else ALONE
         rescue = Rescue(objective, self.optimiser, self.scheduler, self.step, self.rescues)
         every: list[Consumer] = [self.history, rescue, *others]
-        if self.training.strong is not None:
-            every.append(Relaxing(objective, self.optimiser, self.training, self.step))
+        every += phases(objective, self.optimiser, self.training, self.step, self.longest)
         turns = None
         if self.training.alternate is not None and objective.local_parameters():
             turns = Alternation(objective, self.training.alternate, self.step)
