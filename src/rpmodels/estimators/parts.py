@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from rpmodels import checks, errors, mixtures
-from rpmodels.estimators.arguments import AUTO
 from rpmodels.families import DiagonalGaussian, Family, FullGaussian
 from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient, PartlyHeard, Refined
 from rpmodels.learning import Finish, NoFinish, QuasiNewton
@@ -51,13 +50,6 @@ def named(what: str, choice: Any, known: Mapping[str, Callable[..., Any]], kind:
     if not isinstance(choice, str) or choice not in known:
         raise errors.bad_choice(what, (*known, f"a {kind.__name__}"), choice)
     return known[choice](*arguments)
-
-
-def e_step(choice: Any, populations: bool = False) -> EStep:
-    """By name or made by the user; auto: refined where there are populations, else amortised."""
-    usual = "refined" if populations else "amortised"
-    made: EStep = named("e_step", usual if choice == AUTO else choice, E_STEPS, EStep)
-    return made
 
 
 def family(choice: str, latents: int) -> Family:
