@@ -13,7 +13,7 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -141,7 +141,7 @@ class Clock:
 def step_seconds(x: Sequence[Array], latents: int) -> float:
     """A step of a default fit, the start not included."""
     clock = Clock()
-    rp.RPGPFA(latents, max_iter=12, random_state=0, callbacks=[clock]).fit(x)
+    rp.RPGPFA(latents, max_iter=12, random_state=0, training=rp.Training(callbacks=[clock])).fit(x)
     return clock.step
 
 
@@ -150,8 +150,9 @@ def costs() -> dict[str, float]:
     data = Barriers().trials(0, 4)
     x = [data.counts[i] for i in data.folds[0][0]]
     found = {f"step, K = {k}": step_seconds(x, k) for k in (4, 8, 16)}
+    print(found, flush=True)
     bins = scaled_bins(rp.read({"x": x}, series=True), np.arange(len(x)))
-    fits = {
+    fits: dict[str, Callable[[], Any]] = {
         "GPFA": lambda: GPFA(8, random_state=0).fit(bins),
         "one by one": lambda: rp.RPGPFA(8, random_state=0).fit(x),
         "together": lambda: rp.RPGPFA(8, channels="together", random_state=0).fit(x),
