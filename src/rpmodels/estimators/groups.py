@@ -71,7 +71,7 @@ class Inference(Group):
     e_step: Any = argument(
         Word(*parts.E_STEPS) | Instance(EStep),
         "how q is found; free_inducing is the paper's q(U), for RPGPFA; partly_heard: in training from a random half "
-        "of the times, for slow latents",
+        "of the times, for slow latents; refined: of populations, by a step that gradients go through",
         default="amortised",
     )
     atoms: Any = argument(

@@ -9,7 +9,7 @@ import torch
 
 from rpmodels import checks, errors, mixtures
 from rpmodels.families import DiagonalGaussian, Family, FullGaussian
-from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient, PartlyHeard
+from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient, PartlyHeard, Refined
 from rpmodels.learning import Finish, NoFinish, QuasiNewton
 from rpmodels.mixtures import ExpectedLogMixture, Marginal
 from rpmodels.priors import CategoricalPrior, MarkovChainPrior, stationary
@@ -30,6 +30,7 @@ E_STEPS: dict[str, Callable[[], EStep]] = {
     "free": FreePotentials,
     "free_inducing": FreeInducing,
     "partly_heard": PartlyHeard,
+    "refined": Refined,
 }
 PRECISIONS = ("network", "constant")
 FAMILIES: dict[str, Callable[[int], Family]] = {"diagonal": DiagonalGaussian, "full": FullGaussian}
