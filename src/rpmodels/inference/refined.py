@@ -20,11 +20,17 @@ class Refined(EStep):
 
     Args:
         steps: how many times
+        late: only in the last steps of a fit, whose rate falls, and afterwards; before that q is the amortised one
 
     """
 
-    def __init__(self, steps: int = 1) -> None:
+    def __init__(self, steps: int = 1, late: bool = False) -> None:
         self.steps = checks.integer("steps", steps, 1)
+        self.late = bool(late)
+
+    def on_the_way(self) -> EStep:
+        """One pass, where refinement is for the end."""
+        return Amortised() if self.late else self
 
     @property
     def passes(self) -> int:
