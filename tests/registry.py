@@ -13,7 +13,7 @@ import rpmodels as rp
 from rpmodels.carriers import Sites
 from rpmodels.estimators.arguments import every_argument
 from rpmodels.estimators.names import nested
-from rpmodels.families import Categorical, DiagonalGaussian, Family, FullGaussian, VonMises
+from rpmodels.families import Categorical, DiagonalGaussian, Family, FullGaussian, JointStates, VonMises
 from rpmodels.fitted import FittedRPM
 from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient
 from rpmodels.mixtures import (
@@ -33,6 +33,7 @@ from rpmodels.priors import (
     CategoricalPrior,
     CircularPrior,
     DirichletPrior,
+    DiscreteGraph,
     GaussianPrior,
     GaussianProcessPrior,
     LinearDynamicsPrior,
@@ -54,6 +55,7 @@ FAMILIES: dict[str, Family] = {
     "full-2": FullGaussian(2),
     "full-3": FullGaussian(3),
     "von-mises": VonMises(),
+    "joint-states": JointStates(("a", "b", "c"), (2, 3, 2), ((0,), (0, 1), (1, 2))),
 }
 PROBABILITIES = torch.tensor([0.5, 0.3, 0.2])
 STEPS = torch.tensor([[0.8, 0.1, 0.1], [0.3, 0.3, 0.4], [0.2, 0.7, 0.1]])
@@ -69,6 +71,8 @@ PRIORS: dict[str, Callable[[], Prior]] = {
     "chain, fixed": lambda: MarkovChainPrior.fixed(PROBABILITIES, STEPS),
     "chain, learned": lambda: MarkovChainPrior.learned(3),
     "chain, dirichlet": lambda: MarkovChainPrior.dirichlet(3, 0.7),
+    "graph, learned": lambda: graph_prior(DiscreteGraph.learned),
+    "graph, dirichlet": lambda: graph_prior(DiscreteGraph.dirichlet),
     "topics": lambda: DirichletPrior.fixed(3, [0.7, 1.0, 2.0]),
     "gaussian": lambda: GaussianPrior(DiagonalGaussian(2)),
     "gaussian, full": lambda: GaussianPrior(FullGaussian(2), learned=True),
@@ -103,6 +107,12 @@ def process_prior(family: Any, n_inducing: int = 5, length: float = 2.0, end: fl
     kernel = gpytorch.kernels.RBFKernel(batch_shape=torch.Size([family.latents]))
     kernel.lengthscale = length
     return GaussianProcessPrior(family, kernel, torch.linspace(0, end, n_inducing, dtype=torch.float64))
+
+
+def graph_prior(make: Callable[..., DiscreteGraph]) -> DiscreteGraph:
+    """Three latents, one of them with two parents, and a factor's scope beside the tables'."""
+    with seeded(0):
+        return make({"a": 2, "b": 3, "c": 2}, {"c": ["b", "a"]}, scopes=[("a",)])
 
 
 def random_eta(family: Family, *shape: int, seed: int = 0) -> torch.Tensor:

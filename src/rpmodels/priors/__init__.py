@@ -3,6 +3,7 @@
 from rpmodels.priors.categorical import CategoricalPrior
 from rpmodels.priors.circular import CircularPrior
 from rpmodels.priors.dirichlet import DirichletPosterior, DirichletPrior, FixedConcentration, LearnedConcentration
+from rpmodels.priors.discrete_graph import DiscreteGraph, GraphPosterior
 from rpmodels.priors.gaussian import GaussianPrior
 from rpmodels.priors.gaussian_process import GaussianProcessPrior
 from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState
@@ -19,10 +20,12 @@ __all__ = [
     "DirichletPosterior",
     "DirichletPrior",
     "DirichletSimplex",
+    "DiscreteGraph",
     "FixedConcentration",
     "FixedSimplex",
     "GaussianPrior",
     "GaussianProcessPrior",
+    "GraphPosterior",
     "HasInducing",
     "HasLogDensity",
     "IndependentSites",
