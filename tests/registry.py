@@ -201,14 +201,21 @@ class TinyEstimator:
         """The argument that says how many latents, or states of them, there are; None where there is always one."""
         return self.kind.description.size
 
-    def make(self, size: int = 2, **settings: Any) -> Any:
-        """Of this size, with few steps; settings by short names, as in `made`.
+    @property
+    def width(self) -> int:
+        """Columns of its latents, by `make()`."""
+        named = self.options.get(self.size, 2)
+        return sum(named.values()) if isinstance(named, Mapping) else 2
+
+    def make(self, size: int | None = None, **settings: Any) -> Any:
+        """Of this size, by default 2 or what its options name; with few steps. Settings by short names, as in `made`.
 
         Without the end that fits have by default, which is most of the time of so small a fit (test_finish.py).
         """
         brief = {"max_iter": 4, "n_init": 1, "random_state": 0, "finish": "none"}
-        counted = {} if self.size is None else {self.size: size}
-        return made(self.kind, **{**counted, **brief, **self.options, **settings})
+        counted = {} if self.size is None else {self.size: 2 if size is None else size}
+        options = {name: each for name, each in self.options.items() if size is None or name not in OF_NAMES}
+        return made(self.kind, **{**counted, **brief, **options, **settings})
 
     def fitted(self, **settings: Any) -> tuple[Any, Any]:
         """With the data it was fitted to."""
@@ -230,11 +237,19 @@ def _parts(seed: int) -> np.ndarray:
 
 
 SINGLE = {"retries": 0}
+OF_NAMES = ("states", "parents", "targets")
+"""What names the latents of a graph; one latent of a given size has none."""
+GRAPH = {
+    "states": {"place": 2, "object": 3},
+    "parents": {"object": ["place"]},
+    "targets": {"a": ["object"], "b": ["object", "place"]},
+}
 ESTIMATORS: dict[str, TinyEstimator] = {
     "categorical": TinyEstimator(rp.RPCategorical, lambda seed: data.clusters(30, seed=seed)[0], tables=True),
     "circular": TinyEstimator(rp.RPCircular, lambda seed: data.headings(30, seed=seed)[0], SINGLE, tables=True),
     "fa": TinyEstimator(rp.RPFA, lambda seed: data.views(30, seed=seed)[0], SINGLE, tables=True),
     "gpfa": TinyEstimator(rp.RPGPFA, _trials, {**SINGLE, "n_inducing": 4}),
+    "graph": TinyEstimator(rp.RPGraph, lambda seed: data.clusters(30, seed=seed)[0], GRAPH, tables=True),
     "hmm": TinyEstimator(rp.RPHMM, _trials),
     "lds": TinyEstimator(rp.RPLDS, _trials, SINGLE),
     "lda": TinyEstimator(rp.RPLDA, _parts),

@@ -140,7 +140,7 @@ def cross_validated(case):
 def chosen(case):
     argument = case.about.size or "n_init"
     behaviour = np.linspace(0.0, 1.0, len(case.labels))
-    found = evaluation.choose(case.tiny.make(), argument, [2], case.X, y=behaviour, cv=2)
+    found = evaluation.choose(case.tiny.make(2), argument, [2], case.X, y=behaviour, cv=2)
     assert found.best == 2
     assert all(np.isfinite(each).all() for each in found.tried[2].decoding.values())
 

@@ -73,7 +73,7 @@ class RPM(nn.Module):
         for name in targets or {}:
             self._check_name(name)
         self.targets = {name: _places(prior.family, name, each) for name, each in (targets or {}).items()}
-        views = {name: _view(prior.family, self.targets.get(name)) for name in self.names}
+        views = {name: targeted(prior.family, name, self.targets.get(name)) for name in self.names}
         for family, _ in views.values():
             self.expected_log_mixture.check(family)
         self._relative = chosen.relative
@@ -233,8 +233,10 @@ def _places(family: Family, name: str, latents: Sequence[int | str]) -> tuple[in
     return chosen
 
 
-def _view(family: Family, targets: Sequence[int] | None) -> tuple[Family, Targets]:
-    """The family of the latents that a factor targets, and the way to it."""
-    if isinstance(family, HasTargets):
-        return family.everything() if targets is None else family.targets(targets)
-    return family, AllLatents()
+def targeted(family: Family, name: str, latents: Sequence[int | str] | None) -> tuple[Family, Targets]:
+    """The family of the latents that a factor targets, all where none are named, and the way to it."""
+    if latents is not None:
+        chosen = _places(family, name, latents)
+        assert isinstance(family, HasTargets)
+        return family.targets(chosen)
+    return family.everything() if isinstance(family, HasTargets) else (family, AllLatents())

@@ -8,10 +8,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from rpmodels import checks, errors
 from rpmodels.carriers import Targets
@@ -74,6 +76,13 @@ class JointStates(Discrete, Samplable, HasTargets):
         logs = found.log_marginals
         blocks = [logs[self.tree.place(scope)].flatten(0, -2) for scope in self.scopes]
         return torch.cat(blocks).mT.reshape(eta.shape), found.log_partition.reshape(eta.shape[:-1])
+
+    def log_partition_of(
+        self, eta: Float[Tensor, "*b D"], mu: Float[Tensor, "*b D"], value: Float[Tensor, "*b"]
+    ) -> Float[Tensor, "*b"]:
+        """Φ(η) from what was calibrated without gradients; its gradient is μ."""
+        found: Tensor = _Calibrated.apply(eta, mu, value)  # type: ignore[no-untyped-call]
+        return found
 
     # ---- the family -------------------------------------------------------------------------
 
@@ -170,6 +179,21 @@ class JointStates(Discrete, Samplable, HasTargets):
         return JointStates(self.names, self.states, scopes, self.largest)
 
 
+class _Calibrated(torch.autograd.Function):
+    """Φ with ∂Φ/∂η = μ."""
+
+    @staticmethod
+    def forward(ctx: Any, eta: Tensor, mu: Tensor, value: Tensor) -> Tensor:  # noqa: ARG004 - it has the gradient
+        ctx.save_for_backward(mu)
+        return value.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        (mu,) = ctx.saved_tensors
+        return grads[0][..., None] * mu, None, None
+
+
 @dataclass(frozen=True)
 class ScopeTargets(Targets):
     """Some of the latents of one scope, in any order."""
@@ -217,6 +241,20 @@ class ScopeTargets(Targets):
         """In the place of the scope, the same for every state of its other latents; zero elsewhere."""
         block = g if self._whole else self._spread(g)
         return torch.nn.functional.pad(block, (self.place.start, self.size - self.place.stop))
+
+    @classmethod
+    def added(cls, parts: Sequence[tuple[Targets, Tensor]]) -> Float[Tensor, "*b D"]:
+        """Scope by scope, so that zeros are written once."""
+        blocks: dict[int, Tensor] = {}
+        for targets, g in parts:
+            each = cast(ScopeTargets, targets)
+            block = g if each._whole else each._spread(g)
+            start = each.place.start
+            blocks[start] = blocks[start] + block if start in blocks else block
+        family, like = cast(ScopeTargets, parts[0][0]).family, parts[0][1]
+        sized = zip(family.places, family.sizes, strict=True)
+        zeros = like.new_zeros(1).expand(*like.shape[:-1], 1)
+        return torch.cat([blocks.get(p.start, zeros.expand(*like.shape[:-1], size)) for p, size in sized], -1)
 
     def _spread(self, g: Float[Tensor, "*b d"]) -> Float[Tensor, "*b s"]:
         rising = sorted(self.axes)

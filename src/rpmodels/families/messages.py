@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from rpmodels.families.junction_tree import JunctionTree, Scope
+from rpmodels.linalg import log_sum_exp
 
 Reduce = Callable[[Tensor, tuple[int, ...]], Tensor]
 """A sum or a maximum over some axes."""
@@ -22,7 +23,7 @@ Choose = Callable[[Float[Tensor, "F n"]], Int[Tensor, "n"]]
 
 def log_sum(table: Float[Tensor, "..."], axes: tuple[int, ...]) -> Float[Tensor, "..."]:
     """log Σ exp over some axes."""
-    return torch.logsumexp(table, axes)
+    return log_sum_exp(table, axes)
 
 
 def highest(table: Float[Tensor, "..."], axes: tuple[int, ...]) -> Float[Tensor, "..."]:
@@ -64,7 +65,7 @@ class Messages:
     def log_partition(self) -> Float[Tensor, "n"]:
         """log Σ over all configurations (or the highest value of any)."""
         root = self.tables[0]
-        return torch.logsumexp(root, tuple(range(root.dim() - 1)))
+        return log_sum_exp(root, tuple(range(root.dim() - 1)))
 
     @cached_property
     def log_marginals(self) -> Sequence[Float[Tensor, "..."]]:

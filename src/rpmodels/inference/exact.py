@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from rpmodels import errors
+from rpmodels.carriers import Targets
 from rpmodels.families import FiniteSupport
-from rpmodels.inference.e_step import EStep
+from rpmodels.inference.e_step import EStep, added
 from rpmodels.mixtures import ExpectedLogMixture, Mixture, TableMixture
 from rpmodels.priors import Posterior, Prior
 from rpmodels.step import Step
@@ -26,7 +27,7 @@ class ExactEStep(EStep[Prior]):
 
     def __call__(self, step: Step[Prior], approximation: ExpectedLogMixture) -> Posterior:
         """q(Z) ∝ p(Z) ∏_jt f_j/F_j over what is present."""
-        potentials: Tensor | float = 0.0
+        potentials: list[tuple[Targets, Tensor]] = []
         for name, factor in step.factors.items():
             mixture = step.mixtures[name]
             assert isinstance(mixture, TableMixture)
@@ -35,6 +36,5 @@ class ExactEStep(EStep[Prior]):
             log_ratio = log_f - family.log_probabilities(mixture.reference) - mixture.log_ratio()
             present = factor.present[..., None]
             known = torch.where(present, log_ratio, torch.zeros_like(log_ratio))
-            potentials = potentials + factor.targets.embed(family.potential(known))
-        assert isinstance(potentials, Tensor)
-        return step.prior.condition(potentials, step.sites)
+            potentials.append((factor.targets, family.potential(known)))
+        return step.prior.condition(added(potentials), step.sites).stationary()

@@ -6,7 +6,7 @@ log p(z_a | parents): the posterior is a Markov random field with the tables of 
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
@@ -72,10 +72,18 @@ class DiscreteGraph(HasLogDensity[JointStates]):
         parents: Specification | None = None,
         scopes: Sequence[Sequence[str]] = (),
         largest: int = LARGEST,
+        known: Mapping[str, Float[Tensor, "..."]] | None = None,
     ) -> "DiscreteGraph":
-        """Tables by maximum likelihood. Roots start uniform, others at random: equal rows know no parents."""
+        """Tables by maximum likelihood, but for those that are known.
+
+        Roots start uniform, others at random: equal rows know no parents.
+        """
         what = specified(states, parents, scopes)
-        tables = [LearnedSimplex(started(rows, size)) for rows, size in what.shapes]
+        given = what.rows(known or {})
+        tables = [
+            FixedSimplex(given[name]) if name in given else LearnedSimplex(started(*shape))
+            for name, shape in zip(what.names, what.shapes, strict=True)
+        ]
         return DiscreteGraph(what.names, what.states, what.parents, tables, what.scopes, largest)
 
     @staticmethod
@@ -87,9 +95,8 @@ class DiscreteGraph(HasLogDensity[JointStates]):
         largest: int = LARGEST,
     ) -> "DiscreteGraph":
         """Known tables, {latent: (*states of its parents, its own states)}."""
-        what = specified(states, parents, scopes)
-        made = [FixedSimplex(each) for each in what.rows(tables)]
-        return DiscreteGraph(what.names, what.states, what.parents, made, what.scopes, largest)
+        missing = {name: torch.zeros(0) for name in states if name not in tables}
+        return DiscreteGraph.learned(states, parents, scopes, largest, {**tables, **missing})
 
     @staticmethod
     def dirichlet(
@@ -119,6 +126,12 @@ class DiscreteGraph(HasLogDensity[JointStates]):
         """p(z_a | parents), (*states of its parents, its own states); the posterior mean under variational Bayes."""
         a = self.family.index("the latent", latent)
         return self._places[a].as_parents(self._simplex(a).probabilities())
+
+    @torch.no_grad()
+    def marginals(self) -> dict[str, Float[Tensor, "K"]]:
+        """p(z_a) of every latent."""
+        before = GraphPosterior(self.family, self._mean_eta(), self._reference[None], Sites.single(1))
+        return {name: before.joint([name])[0, 0] for name in self.names}
 
     def redraw(self) -> None:
         """Learned tables anew, as `learned` starts them."""
@@ -198,6 +211,12 @@ class GraphPosterior(Posterior):
     eta_0: Float[Tensor, "1 D"]
     potentials: Float[Tensor, "N T D"]
     sites: Sites
+    at_maximum: bool = False
+    """Whether F is stationary in q: then only the log-partition has a gradient."""
+
+    def stationary(self) -> "GraphPosterior":
+        """Marginals without gradients: those of the messages are most of the work."""
+        return replace(self, at_maximum=True)
 
     @cached_property
     def eta(self) -> Float[Tensor, "N T D"]:
@@ -205,18 +224,26 @@ class GraphPosterior(Posterior):
         return self.eta_0 + self.potentials
 
     @cached_property
-    def _calibrated(self) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N T"]]:
-        return self.family.calibrated(self.eta)
+    def _calibrated(self) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N T D"], Float[Tensor, "N T"]]:
+        """log q and q of the joint states of every scope, and the log-partition."""
+        eta = self.eta
+        if not self.at_maximum:
+            logs, value = self.family.calibrated(eta)
+            return logs, logs.exp(), value
+        with torch.no_grad():
+            logs, value = self.family.calibrated(eta)
+            mu = logs.exp()
+        return logs, mu, self.family.log_partition_of(eta, mu, value)
 
     @property
     def log_marginals(self) -> Float[Tensor, "N T D"]:
         """log q of the joint states of every scope."""
         return self._calibrated[0]
 
-    @cached_property
+    @property
     def mu(self) -> Float[Tensor, "N T D"]:
         """q of the joint states of every scope."""
-        return self.log_marginals.exp()
+        return self._calibrated[1]
 
     def marginal(self, targets: Targets) -> SiteMarginal:
         """Read off what was calibrated once."""
@@ -229,7 +256,7 @@ class GraphPosterior(Posterior):
     @cached_property
     def log_partition(self) -> Float[Tensor, "N"]:
         """log Σ_z p(z) exp(potentials): with the exact potentials, log W (eq 4)."""
-        return self._summed(self._calibrated[1])
+        return self._summed(self._calibrated[2])
 
     @cached_property
     def kl(self) -> Float[Tensor, "N"]:

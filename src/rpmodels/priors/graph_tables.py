@@ -64,21 +64,20 @@ class Specified:
         sizes = [math.prod(self.states[a] for a in each) for each in self.parents]
         return list(zip(sizes, self.states, strict=True))
 
-    def rows(self, tables: Mapping[str, Float[Tensor, "..."]]) -> list[Tensor]:
+    def rows(self, tables: Mapping[str, Float[Tensor, "..."]]) -> dict[str, Tensor]:
         """Given tables as rows that sum to one."""
-        found = []
-        for name, above, size in zip(self.names, self.parents, self.states, strict=True):
-            shape = [*(self.states[a] for a in above), size]
-            if name not in tables:
-                raise errors.bad_value("tables", f"one of shape {shape} for the latent '{name}'", list(tables))
-            given = torch.as_tensor(tables[name], dtype=torch.float64)
+        found = {}
+        for name, each in tables.items():
+            a = _place("tables", self.names, name)
+            shape = [self.states[b] for b in (*self.parents[a], a)]
+            given = torch.as_tensor(each, dtype=torch.float64)
             if list(given.shape) != shape:
                 raise errors.bad_value(f"the table of '{name}'", f"shape {shape}", f"shape {list(given.shape)}")
             sums = given.sum(-1, keepdim=True)
             if not bool((given >= 0).all()) or bool(((sums - 1.0).abs() > 1e-3).any()):
                 expected = "numbers ≥ 0, every row (the last axis) with sum 1"
                 raise errors.bad_value(f"the table of '{name}'", expected, given.tolist())
-            found.append((given / sums).reshape(-1, size))
+            found[name] = (given / sums).reshape(-1, self.states[a])
         return found
 
 

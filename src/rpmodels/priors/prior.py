@@ -43,6 +43,10 @@ class Posterior(ABC):
         """A joint draw of Z per observation."""
         return self.draw(generator)[0]
 
+    def stationary(self) -> "Posterior":
+        """The same where it is known to maximise F: the gradient of F by q is zero then, and need not be found."""
+        return self
+
     def marginal(self, targets: Targets) -> SiteMarginal:
         """q of every site, over what a factor targets."""
         return SiteMarginal(lambda: targets.natural(self.eta), lambda: targets.mean(self.mu))
