@@ -10,8 +10,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rpmodels import errors, generative, learning
-from rpmodels.checks import Array, ByFactor, Instance, Integer, Listed, Nothing, Number, Word
+from rpmodels import checks, errors, generative, learning
 from rpmodels.estimators import parts
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import RPMEstimator
@@ -27,7 +26,7 @@ from rpmodels.seeding import spawn
 
 INTERVAL = 0.055
 """Share of max_iter between two comparisons of the starts."""
-NAMES = Listed(Instance(str, called="a name"))
+NAMES = checks.Listed(checks.Instance(str, called="a name"))
 
 
 class RPGraph(WithFactors, RPMEstimator):
@@ -54,24 +53,28 @@ class RPGraph(WithFactors, RPMEstimator):
     strong = learning.Strong()
 
     states: Any = argument(
-        Integer(2) | ByFactor(Integer(2), key="latent"),
+        checks.Integer(2) | checks.ByFactor(checks.Integer(2), key="latent"),
         "of every latent, by its name; a number is one latent, called state", default=10, kw_only=False,
     )  # fmt: skip
     parents: Mapping[str, Sequence[str]] | None = argument(
-        Nothing() | ByFactor(NAMES, key="latent"), "of every latent that has some", default=None
+        checks.Nothing() | checks.ByFactor(NAMES, key="latent"), "of every latent that has some", default=None
     )
     targets: Mapping[str, Sequence[str]] | None = argument(
-        Nothing() | ByFactor(NAMES),
+        checks.Nothing() | checks.ByFactor(NAMES),
         "the latents that a factor speaks of, in the order of its joint states; others speak of all",
         default=None,
     )
     tables: Any = argument(
-        Word("learned") | Number(above=0.0) | ByFactor(Array(1, 2, 3, 4, 5, 6), key="latent"),
+        checks.Word("learned")
+        | checks.Number(above=0.0)
+        | checks.ByFactor(checks.Array(1, 2, 3, 4, 5, 6), key="latent"),
         "p(latent | parents): learned, a Dirichlet concentration of every row (variational Bayes), or known tables of "
         "some latents (*states of the parents, own states), others learned",
         default="learned",
     )
-    largest: int = argument(Integer(2), "joint states that a clique of the junction tree may have", default=2**14)
+    largest: int = argument(
+        checks.Integer(2), "joint states that a clique of the junction tree may have", default=2**14
+    )
     learning_rate = 3e-3
     n_init = 6
 
