@@ -32,3 +32,11 @@ def unknown_scope(latents: Mapping[str, int], scopes: Sequence[tuple[str, ...]])
 def cyclic_parents(latents: Sequence[str]) -> InputError:
     """Tables that wait for each other."""
     return InputError(f"parents: expected no circle, got one among {list(latents)}: p(z) would not sum to one.")
+
+
+def too_many_joint_states(what: str, sizes: Sequence[int], total: int, largest: int) -> BuildError:
+    """A product space whose square is too large."""
+    return BuildError(
+        f"{what} of {sizes} make {total} joint states, between which all transitions are summed at every time: expected "
+        f"at most {largest}. Take fewer of them, or raise `largest` (work grows with its square)."
+    )
