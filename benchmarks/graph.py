@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from graph_worlds import World, grid, hierarchy
 
 import rpmodels as rp
+from graph_worlds import World, grid, hierarchy
 from rpmodels import metrics
 from rpmodels.learning.loop import GOAL
 from rpmodels.learning.objective import RPMObjective

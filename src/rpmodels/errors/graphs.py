@@ -37,6 +37,6 @@ def cyclic_parents(latents: Sequence[str]) -> InputError:
 def too_many_joint_states(what: str, sizes: Sequence[int], total: int, largest: int) -> BuildError:
     """A product space whose square is too large."""
     return BuildError(
-        f"{what} of {sizes} make {total} joint states, between which all transitions are summed at every time: expected "
-        f"at most {largest}. Take fewer of them, or raise `largest` (work grows with its square)."
+        f"{what} of {sizes} make {total} joint states, between which all transitions are summed at every time: "
+        f"expected at most {largest}. Take fewer of them, or raise `largest` (work grows with its square)."
     )

@@ -1,4 +1,4 @@
-"""Several discrete latents along time whose joint states are one Markov chain: chains side by side, or a state and its age.
+"""Several discrete latents along time as one Markov chain of joint states: chains side by side, or a state and its age.
 
 Factors may speak of any of them (`targets`). Exact, with transitions among all joint states: small ones only.
 """

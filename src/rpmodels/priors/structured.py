@@ -1,7 +1,7 @@
 """Transition tables with structure: several chains at once, and states with an age.
 
-Both are a `Simplex` over the joint states of what moves, so that `MarkovChainPrior` is the prior of each; their closed-form
-M-step sums expected counts over what they do not depend on.
+Both are a `Simplex` over the joint states of what moves, so that `MarkovChainPrior` is the prior of each; their
+closed-form M-step sums expected counts over what they do not depend on.
 """
 
 import math
@@ -79,8 +79,8 @@ class ProductSimplex(Simplex):
 class AgeSimplex(Simplex):
     """Transitions of (state, age): a state goes on, one step older, or gives way to another, which begins at age 0.
 
-    `hazards` has a row for every state and age, the state's ages side by side: goes on, gives way. The last age is for all
-    that are as old or older. `jumps` has a row for every state: which of the others follows.
+    `hazards` has a row for every state and age, the state's ages side by side: goes on, gives way. The last age is for
+    all that are as old or older. `jumps` has a row for every state: which of the others follows.
     """
 
     def __init__(self, hazards: Simplex, jumps: Simplex) -> None:
