@@ -11,6 +11,7 @@ One thread. `step`: six latents of four states, tree width 2, 10 000 observation
 import argparse
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ import torch
 import rpmodels as rp
 from graph_worlds import World, grid, hierarchy
 from rpmodels import metrics
+from rpmodels.families import JointStates
 from rpmodels.learning.loop import GOAL
 from rpmodels.learning.objective import RPMObjective
 
@@ -38,12 +40,12 @@ def step() -> None:
 
     def whole() -> None:
         optimiser.zero_grad()
-        (-objective(batch)[GOAL]).backward()
+        torch.autograd.backward(-objective(batch)[GOAL])
         optimiser.step()
 
     def bare() -> None:
         optimiser.zero_grad()
-        torch.stack([each.g.square().sum() for each in model.recognise(batch).values()]).sum().backward()
+        torch.autograd.backward([each.g.square().sum() for each in model.recognise(batch).values()])
         optimiser.step()
 
     one, other = _milliseconds(whole), _milliseconds(bare)
@@ -70,13 +72,15 @@ def accuracy(world: World, found: np.ndarray) -> list[float]:
     return values
 
 
-def recovery(make: Callable[[int], World], seed: int, **settings: int) -> None:
+def recovery(make: Callable[[int], World], seed: int, **settings: Any) -> None:
     world = make(seed)
     start = time.process_time()
     model = rp.RPGraph(**world.told, random_state=seed, **settings).fit(world.x)
     taken = time.process_time() - start
     values = accuracy(world, model.predict(world.x))
-    widest = max(len(node.latents) for node in model.model_.prior.family.tree.nodes)
+    family = model.model_.prior.family
+    assert isinstance(family, JointStates)
+    widest = max(len(node.latents) for node in family.tree.nodes)
     shown = np.round(values, 4).tolist() if len(values) < 8 else ""
     print(
         f"seed {seed}: mean {np.mean(values):.4f}, least {min(values):.4f} {shown}; score {float(model.score_):.3f}, "
