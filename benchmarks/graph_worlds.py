@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.datasets import load_digits
 
 Table = NDArray[np.float64]
 
@@ -70,3 +71,57 @@ def grid(n: int, seed: int, rows: int = 3, columns: int = 30, stay: float = 0.85
         "targets": {f"x{name[1:]}": [name] for name in names},
     }
     return World(x, flat, told)
+
+
+@dataclass(frozen=True)
+class Trials:
+    """One factor along time (N, T, *event), and the true states (N, T, A)."""
+
+    x: NDArray[Any]
+    z: NDArray[np.int64]
+
+
+def semi_markov(trials: int, length: int, seed: int) -> Trials:
+    """Three states that last 3 – 6, 6 – 9 and 2 – 3 steps, behind vectors."""
+    random = np.random.default_rng(seed)
+    lasts = [np.arange(3, 7), np.arange(6, 10), np.arange(2, 4)]
+    z = np.zeros((trials, length + 20), np.int64)
+    for row in z:
+        t, state = 0, int(random.integers(3))
+        while t < len(row):
+            steps = int(random.choice(lasts[state]))
+            row[t : t + steps] = state
+            t, state = t + steps, int(random.choice([k for k in range(3) if k != state]))
+    z = z[:, 20:]  # trials begin at any age
+    means = 1.5 * random.standard_normal((3, 6))
+    return Trials(means[z] + random.standard_normal((*z.shape, 6)), z[..., None])
+
+
+def superposed(trials: int, length: int, seed: int, k: int = 3) -> Trials:
+    """Two chains of digits, images of both added up: 0, 1, 2 and 3, 4, 5, each going round with a habit of staying."""
+    random = np.random.default_rng(seed)
+    digits = load_digits()
+    z = np.zeros((trials, length, 2), np.int64)
+    for t in range(length):
+        if t == 0:
+            z[:, 0] = random.integers(k, size=(trials, 2))
+            continue
+        move = random.random((trials, 2)) < [0.2, 0.4]
+        z[:, t] = np.where(move, (z[:, t - 1] + 1) % k, z[:, t - 1])
+    images = np.zeros((trials, length, 8, 8))
+    for chain in range(2):
+        for state in range(k):
+            known = np.flatnonzero(digits.target == state + chain * k)
+            here = z[..., chain] == state
+            images[here] += digits.images[random.choice(known, int(here.sum()))]
+    return Trials(images / 16.0, z)
+
+
+def runs_of(states: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """State and length of every run that begins and ends within its trial."""
+    of, lengths = [], []
+    for row in states:
+        ends = np.flatnonzero(np.diff(row)) + 1
+        of.append(row[ends[:-1]])
+        lengths.append(np.diff(ends))
+    return np.concatenate(of), np.concatenate(lengths)
