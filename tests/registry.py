@@ -13,7 +13,7 @@ import rpmodels as rp
 from rpmodels.carriers import Sites
 from rpmodels.estimators.arguments import every_argument
 from rpmodels.estimators.names import nested
-from rpmodels.families import Categorical, DiagonalGaussian, Family, FullGaussian, VonMises
+from rpmodels.families import Categorical, DiagonalGaussian, Family, FullGaussian, JointStates, VonMises
 from rpmodels.fitted import FittedRPM
 from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient
 from rpmodels.mixtures import (
@@ -33,8 +33,10 @@ from rpmodels.priors import (
     CategoricalPrior,
     CircularPrior,
     DirichletPrior,
+    DiscreteGraph,
     GaussianPrior,
     GaussianProcessPrior,
+    JointChain,
     LinearDynamicsPrior,
     MarkovChainPrior,
     Posterior,
@@ -54,6 +56,7 @@ FAMILIES: dict[str, Family] = {
     "full-2": FullGaussian(2),
     "full-3": FullGaussian(3),
     "von-mises": VonMises(),
+    "joint-states": JointStates(("a", "b", "c"), (2, 3, 2), ((0,), (0, 1), (1, 2))),
 }
 PROBABILITIES = torch.tensor([0.5, 0.3, 0.2])
 STEPS = torch.tensor([[0.8, 0.1, 0.1], [0.3, 0.3, 0.4], [0.2, 0.7, 0.1]])
@@ -69,6 +72,10 @@ PRIORS: dict[str, Callable[[], Prior]] = {
     "chain, fixed": lambda: MarkovChainPrior.fixed(PROBABILITIES, STEPS),
     "chain, learned": lambda: MarkovChainPrior.learned(3),
     "chain, dirichlet": lambda: MarkovChainPrior.dirichlet(3, 0.7),
+    "graph, learned": lambda: graph_prior(DiscreteGraph.learned),
+    "graph, dirichlet": lambda: graph_prior(DiscreteGraph.dirichlet),
+    "chains": lambda: JointChain.factorial({"a": 2, "b": 3}),
+    "ages": lambda: JointChain.durations(2, 3),
     "topics": lambda: DirichletPrior.fixed(3, [0.7, 1.0, 2.0]),
     "gaussian": lambda: GaussianPrior(DiagonalGaussian(2)),
     "gaussian, full": lambda: GaussianPrior(FullGaussian(2), learned=True),
@@ -103,6 +110,12 @@ def process_prior(family: Any, n_inducing: int = 5, length: float = 2.0, end: fl
     kernel = gpytorch.kernels.RBFKernel(batch_shape=torch.Size([family.latents]))
     kernel.lengthscale = length
     return GaussianProcessPrior(family, kernel, torch.linspace(0, end, n_inducing, dtype=torch.float64))
+
+
+def graph_prior(make: Callable[..., DiscreteGraph]) -> DiscreteGraph:
+    """Three latents, one of them with two parents, and a factor's scope beside the tables'."""
+    with seeded(0):
+        return make({"a": 2, "b": 3, "c": 2}, {"c": ["b", "a"]}, scopes=[("a",)])
 
 
 def random_eta(family: Family, *shape: int, seed: int = 0) -> torch.Tensor:
@@ -191,14 +204,21 @@ class TinyEstimator:
         """The argument that says how many latents, or states of them, there are; None where there is always one."""
         return self.kind.description.size
 
-    def make(self, size: int = 2, **settings: Any) -> Any:
-        """Of this size, with few steps; settings by short names, as in `made`.
+    @property
+    def width(self) -> int:
+        """Columns of its latents, by `make()`."""
+        named = self.options.get(self.size, 2)
+        return sum(named.values()) if isinstance(named, Mapping) else 2
+
+    def make(self, size: int | None = None, **settings: Any) -> Any:
+        """Of this size, by default 2 or what its options name; with few steps. Settings by short names, as in `made`.
 
         Without the end that fits have by default, which is most of the time of so small a fit (test_finish.py).
         """
         brief = {"max_iter": 4, "n_init": 1, "random_state": 0, "finish": "none"}
-        counted = {} if self.size is None else {self.size: size}
-        return made(self.kind, **{**counted, **brief, **self.options, **settings})
+        counted = {} if self.size is None else {self.size: 2 if size is None else size}
+        options = {name: each for name, each in self.options.items() if size is None or name not in OF_NAMES}
+        return made(self.kind, **{**counted, **brief, **options, **settings})
 
     def fitted(self, **settings: Any) -> tuple[Any, Any]:
         """With the data it was fitted to."""
@@ -220,11 +240,19 @@ def _parts(seed: int) -> np.ndarray:
 
 
 SINGLE = {"retries": 0}
+OF_NAMES = ("states", "parents", "targets")
+"""What names the latents of a graph; one latent of a given size has none."""
+GRAPH = {
+    "states": {"place": 2, "object": 3},
+    "parents": {"object": ["place"]},
+    "targets": {"a": ["object"], "b": ["object", "place"]},
+}
 ESTIMATORS: dict[str, TinyEstimator] = {
     "categorical": TinyEstimator(rp.RPCategorical, lambda seed: data.clusters(30, seed=seed)[0], tables=True),
     "circular": TinyEstimator(rp.RPCircular, lambda seed: data.headings(30, seed=seed)[0], SINGLE, tables=True),
     "fa": TinyEstimator(rp.RPFA, lambda seed: data.views(30, seed=seed)[0], SINGLE, tables=True),
     "gpfa": TinyEstimator(rp.RPGPFA, _trials, {**SINGLE, "n_inducing": 4}),
+    "graph": TinyEstimator(rp.RPGraph, lambda seed: data.clusters(30, seed=seed)[0], GRAPH, tables=True),
     "hmm": TinyEstimator(rp.RPHMM, _trials),
     "lds": TinyEstimator(rp.RPLDS, _trials, SINGLE),
     "lda": TinyEstimator(rp.RPLDA, _parts),

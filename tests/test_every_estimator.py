@@ -38,7 +38,7 @@ def part(x, index):
 @every
 def test_there_are_as_many_latents_as_its_argument_says(name, fits):
     tiny, (model, x) = ESTIMATORS[name], fits[name]
-    sizes = ((model, 1),) if tiny.size is None else ((model, 2), (tiny.fitted(size=3)[0], 3))
+    sizes = ((model, 1),) if tiny.size is None else ((model, tiny.width), (tiny.fitted(size=3)[0], 3))
     for fit, size in sizes:
         found = tiny.latents_of(fit, x)
         assert {each.shape[-1] for each in found} == {size}

@@ -25,6 +25,7 @@ __all__ = [
     "Population",
     "RPCategorical",
     "RPCircular",
+    "RPGraph",
     "RPModelsError",
     "RPModelsWarning",
     "Recognition",
@@ -62,7 +63,7 @@ _NAMES = {
     "rpmodels.errors": ("RPModelsError", "RPModelsWarning"),
     "rpmodels.estimators": (
         "RPFA", "RPGPFA", "RPHMM", "RPLDA", "RPLDS", "Engine", "Inference", "Recognition",
-        "RPCategorical", "RPCircular", "Search", "Training", "load",
+        "RPCategorical", "RPCircular", "RPGraph", "Search", "Training", "load",
     ),
     "rpmodels.learning": ("TimeLimit", "train"),
     "rpmodels.model": ("RPM",),

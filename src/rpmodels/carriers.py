@@ -135,6 +135,12 @@ class Targets(ABC):
     def embed(self, g: Float[Tensor, "*b d"]) -> Float[Tensor, "*b D"]:
         """A potential on the targets as one on all latents: zero elsewhere."""
 
+    @classmethod
+    def added(cls, parts: "Sequence[tuple[Targets, Tensor]]") -> Float[Tensor, "*b D"]:
+        """Potentials of several factors, each on its targets, as one on all latents; there may be a faster way."""
+        each = [targets.embed(g) for targets, g in parts]
+        return sum(each[1:], start=each[0])
+
 
 class AllLatents(Targets):
     """Every latent: nothing to do."""

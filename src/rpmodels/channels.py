@@ -14,7 +14,6 @@ from torch import Tensor
 
 from rpmodels import errors
 from rpmodels.fitted import FittedRPM, Inferred
-from rpmodels.free_energy import site_marginal
 from rpmodels.inference import EStep, summed_potentials
 from rpmodels.mixtures import PopulationMixture
 from rpmodels.mixtures.quadrature import hermite
@@ -70,7 +69,7 @@ def predicted(
 def _along(inferred: Inferred, name: str) -> tuple[Float[Tensor, "N T Q C"], Float[Tensor, "Q"]]:
     """Nodes of every projection under q."""
     mixture = cast(PopulationMixture, inferred.mixtures[name])
-    mean, sd = mixture.seen_along(site_marginal(inferred.posterior, inferred.factors[name]))
+    mean, sd = mixture.seen_along(inferred.posterior.marginal(inferred.factors[name].targets))
     points, weights = hermite(NODES, 1, mean)
     return mean[:, :, None] + sd[:, :, None] * points, weights
 

@@ -209,14 +209,15 @@ class Listed(Rule):
 class ByFactor(Rule):
     """A dict, every value by one rule; `called` is what it is in words where the rule itself stands before it."""
 
-    def __init__(self, each: Rule, called: str = "") -> None:
+    def __init__(self, each: Rule, called: str = "", key: str = "factor") -> None:
         self.each = each
         self.called = called
+        self.key = key
 
     @property
     def words(self) -> tuple[str, ...]:
         """Of what."""
-        return (f"a dict {{factor: {self.called or self.each.expected}}}",)
+        return (f"a dict {{{self.key}: {self.called or self.each.expected}}}",)
 
     def fits(self, value: Any) -> bool:
         """Which factors there are turns out with the data."""

@@ -17,7 +17,6 @@ from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rpmodels.carriers import Factor, SiteMarginal
 from rpmodels.families import Family, FiniteSupport
 from rpmodels.mixtures import ExpectedLogMixture
 from rpmodels.priors import Posterior
@@ -98,7 +97,7 @@ def free_energy(
     log_atoms = torch.zeros_like(kl)
     for name, factor in step.factors.items():
         mixture = step.mixtures[name]
-        q = site_marginal(posterior, factor)
+        q = posterior.marginal(factor.targets)
         log_f = (factor.g * q.mu).sum(-1) - mixture.log_normaliser_of(factor)  # ⟨log f_j/r⟩
         recognition = recognition + factor.masked(log_f).sum(-1)
         log_mixture = mixture.expected_log(factor, q, approximation, step.local.of(name))
@@ -106,11 +105,6 @@ def free_energy(
         log_atoms = log_atoms + factor.masked(mixture.surprise(factor, own_count)).sum(-1)
     parameters = (-step.prior.parameter_kl() / n_observations).expand(kl.shape)
     return FreeEnergy(-kl, recognition, mixture_term, parameters, log_atoms)
-
-
-def site_marginal(posterior: Posterior, factor: Factor) -> SiteMarginal:
-    """q of every site, over what a factor targets."""
-    return SiteMarginal(lambda: factor.targets.natural(posterior.eta), lambda: factor.targets.mean(posterior.mu))
 
 
 class Score(float):

@@ -18,16 +18,16 @@ from rpmodels.observations import Observations
 @torch.no_grad()
 def impute(model: FittedRPM, observations: Observations, name: str) -> Float[Tensor, "N T A"]:
     """p(x_j = atom m | the other factors): ⟨p(x_j = m | z)⟩ under the posterior without factor j."""
-    family = model.prior.family
+    recogniser = model.recogniser(name)
+    family = recogniser.family
     if not isinstance(family, FiniteSupport):
         raise errors.needs_finite_support("imputation", type(family).__name__)
     hidden = {**observations.present, name: np.zeros_like(observations.present[name])}
-    states = family.values().to(model.device)
-    every = states[:, None].expand(-1, observations.n_sites, *states.shape[1:])
-    table = conditional_weights(model, name, every)
+    states = family.statistic(family.values().to(model.device))
+    table = _conditional_weights(model, name, states[:, None].expand(-1, observations.n_sites, -1))
     results = []
     for inferred in model.posterior(replace(observations, present=hidden)):
-        probabilities = family.log_probabilities(inferred.posterior.eta).exp()
+        probabilities = family.log_probabilities(inferred.posterior.marginal(recogniser.targets).eta).exp()
         length = probabilities.shape[1]
         weights = torch.einsum("ntk,kta->nta", probabilities, table[:, :length])
         results.append(nn.functional.pad(weights, (0, 0, 0, observations.n_sites - length)))
@@ -53,8 +53,13 @@ def conditional_weights(model: FittedRPM, name: str, z: Shaped[Tensor, "n T *z"]
 
     All zero at a site where training saw nothing of the factor.
     """
+    return _conditional_weights(model, name, model.recogniser(name).targets.mean(model.prior.family.statistic(z)))
+
+
+def _conditional_weights(model: FittedRPM, name: str, t: Float[Tensor, "n T D"]) -> Float[Tensor, "n T A"]:
+    """The same from t(z) of the latents that the factor speaks of."""
     fitted = model.atoms(name)
-    t = fitted.family.statistic(z).to(fitted.g.dtype)
+    t = t.to(fitted.g.dtype)
     atoms = fitted.at_sites(t.shape[1], fitted.reference[: t.shape[1]])
     eta = atoms.reference[:, None] + atoms.g
     # [n, T, A] = t · η_m − Φ(η_m) + log c_m
@@ -95,7 +100,7 @@ def label_table(model: FittedRPM, name: str) -> Float[Tensor, "K L"]:
     vocabulary = model.specs[name].vocabulary
     if vocabulary is None:
         raise errors.network_needs_labels(name)
-    family = model.prior.family
+    family = recogniser.family
     if not isinstance(family, FiniteSupport):
         raise errors.needs_finite_support("naming states by labels", type(family).__name__)
     codes = torch.arange(len(vocabulary), device=model.device)[:, None]

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from rpmodels import checks, errors, mixtures
+from rpmodels import errors, mixtures
 from rpmodels.carriers import AllLatents, Batch, Factor, Factors, Sites, Targets
 from rpmodels.families import Family, HasDomain, HasTargets
 from rpmodels.inference import EStep, ExactEStep
@@ -53,7 +53,7 @@ class RPM(nn.Module):
         expected_log_mixture: mixtures.ExpectedLogMixture | None = None,
         atoms: mixtures.AtomPolicy | None = None,
         head: Head | None = None,
-        targets: Mapping[str, Sequence[int]] | None = None,
+        targets: Mapping[str, Sequence[int | str]] | None = None,
         marginal: mixtures.Marginal | None = None,
         scaling: str | Mapping[str, str] = "auto",
         input_dropout: float = 0.0,
@@ -70,18 +70,18 @@ class RPM(nn.Module):
         self.atoms = atoms or mixtures.PerSite()
         self.marginal = marginal or mixtures.Empirical()
         chosen = head or RelativeHead()
-        self.targets = {name: tuple(each) for name, each in (targets or {}).items()}
-        for name in self.targets:
+        for name in targets or {}:
             self._check_name(name)
-        views = {name: _view(prior.family, name, self.targets.get(name)) for name in self.names}
+        self.targets = {name: _places(prior.family, name, each) for name, each in (targets or {}).items()}
+        views = {name: targeted(prior.family, name, self.targets.get(name)) for name in self.names}
         for family, _ in views.values():
             self.expected_log_mixture.check(family)
         self._relative = chosen.relative
-        self.check_e_step(self.e_step)
         # A list, because a user's factor names need not be valid names of submodules.
         self.recognition = nn.ModuleList(
             recogniser(network, chosen, *views[name], input_dropout, computing) for name, network in factors.items()
         )
+        self.check_e_step(self.e_step)
         self._scaling = scaling
         self.specs: dict[str, FactorSpec] = {}
         self.register_buffer("_like", torch.zeros(()))
@@ -89,8 +89,10 @@ class RPM(nn.Module):
 
     def check_e_step(self, e_step: EStep) -> None:
         """Refuse an E-step that does not go with this prior, these mixtures and factors."""
-        smallest = self.expected_log_mixture.summarise(_one_atom(self.prior))
-        e_step.check(self.prior, smallest, self._relative)
+        reference = self.prior.reference(Sites.single(1), shared=True).detach()
+        for _, each in self.recognisers():
+            atom = _one_atom(each.family, each.targets.natural(reference))
+            e_step.check(self.prior, self.expected_log_mixture.summarise(atom), self._relative)
 
     def _check_name(self, name: str) -> None:
         if name not in self.names:
@@ -214,21 +216,27 @@ class RPM(nn.Module):
                     raise errors.not_a_precision(name, int(batch.index[n]), t, int(bad.sum()))
 
 
-def _one_atom(prior: Prior) -> mixtures.AtomMixture:
+def _one_atom(family: Family, reference: Float[Tensor, "1 D"]) -> mixtures.AtomMixture:
     """The smallest mixture there is, to see what an approximation makes of it."""
-    reference = prior.reference(Sites.single(1), shared=True).detach()
     nothing = torch.zeros_like(reference)
-    return mixtures.AtomMixture(prior.family, reference, True, nothing[:, None], nothing[:, :1])
+    return mixtures.AtomMixture(family, reference, True, nothing[:, None], nothing[:, :1])
 
 
-def _view(family: Family, name: str, indices: Sequence[int] | None) -> tuple[Family, Targets]:
-    """The family of the latents that a factor targets, and the way to it."""
-    if indices is None:
-        return family, AllLatents()
+def _places(family: Family, name: str, latents: Sequence[int | str]) -> tuple[int, ...]:
+    """The latents that a factor targets, checked, names as places."""
     if not isinstance(family, HasTargets):
         raise errors.needs_targets("a factor that targets some of the latents", type(family).__name__)
-    chosen = [checks.integer(f"targets of factor '{name}'", each, 0) for each in indices]
+    chosen = tuple(family.index(f"targets of factor '{name}'", each) for each in latents)
     if not chosen or len(set(chosen)) < len(chosen) or max(chosen) >= family.latents:
         expected = f"different latents from 0 to {family.latents - 1}"
-        raise errors.bad_value(f"targets of factor '{name}'", expected, list(indices))
-    return family.targets(chosen)
+        raise errors.bad_value(f"targets of factor '{name}'", expected, list(latents))
+    return chosen
+
+
+def targeted(family: Family, name: str, latents: Sequence[int | str] | None) -> tuple[Family, Targets]:
+    """The family of the latents that a factor targets, all where none are named, and the way to it."""
+    if latents is not None:
+        chosen = _places(family, name, latents)
+        assert isinstance(family, HasTargets)
+        return family.targets(chosen)
+    return family.everything() if isinstance(family, HasTargets) else (family, AllLatents())

@@ -38,7 +38,7 @@ def trials():
 
 DATA = {
     "RPCategorical": views, "RPCircular": views, "RPFA": views, "RPGPFA": trials, "RPLDS": trials, "RPHMM": trials,
-    "RPLDA": trials,
+    "RPLDA": trials, "RPGraph": views,
 }  # fmt: skip
 
 

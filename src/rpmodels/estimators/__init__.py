@@ -4,10 +4,20 @@ from rpmodels.estimators.angles import AnglePosterior
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.categorical import RPCategorical
 from rpmodels.estimators.circular import RPCircular
-from rpmodels.estimators.description import Circle, Coordinates, Description, LatentKind, Latents, Proportions, States
+from rpmodels.estimators.description import (
+    Circle,
+    Coordinates,
+    Description,
+    LatentKind,
+    Latents,
+    Proportions,
+    SeveralStates,
+    States,
+)
 from rpmodels.estimators.engine import Engine
 from rpmodels.estimators.factor_analysis import RPFA
 from rpmodels.estimators.gaussian_process import RPGPFA
+from rpmodels.estimators.graph import RPGraph
 from rpmodels.estimators.groups import Inference, Recognition, Search, Training
 from rpmodels.estimators.hidden_markov import RPHMM
 from rpmodels.estimators.linear_dynamics import RPLDS
@@ -37,9 +47,11 @@ __all__ = [
     "Proportions",
     "RPCategorical",
     "RPCircular",
+    "RPGraph",
     "RPMEstimator",
     "Recognition",
     "Search",
+    "SeveralStates",
     "States",
     "Training",
     "check_divisible",

@@ -1,6 +1,6 @@
 """The RPM of an estimator, from its groups of arguments and the data."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from rpmodels.estimators import parts
@@ -10,16 +10,22 @@ from rpmodels.estimators.private import n_private, targets_of
 from rpmodels.estimators.regularisation import Regularisation, either
 from rpmodels.families import Family
 from rpmodels.mixtures import AtomPolicy, ExpectedLogMixture, FixedGrid, Marginal
-from rpmodels.model import RPM
+from rpmodels.model import RPM, targeted
 from rpmodels.observations import Observations
 from rpmodels.priors import Prior
 
 
 def model_of_states(
-    prior: Prior, atoms: AtomPolicy, observations: Observations, network: Any, chosen: Groups, default: Regularisation
+    prior: Prior,
+    atoms: AtomPolicy,
+    observations: Observations,
+    network: Any,
+    chosen: Groups,
+    default: Regularisation,
+    targets: Mapping[str, Sequence[str]] | None = None,
 ) -> RPM:
-    """With this prior over states, inferred exactly."""
-    return _one_family(prior, atoms, observations, network, chosen, default)
+    """With this prior over states, inferred exactly; factors may speak of some of several latents."""
+    return _one_family(prior, atoms, observations, network, chosen, default, targets=targets)
 
 
 def model_of_angles(
@@ -52,9 +58,10 @@ def _one_family(
     default: Regularisation,
     **others: Any,
 ) -> RPM:
-    """With factors that all speak of the same latent; exact where there are no other parts."""
+    """With factors whose raw numbers are those of the prior's family; exact where there are no other parts."""
     given = chosen.recognition
-    sizes = dict.fromkeys(observations.specs, prior.family.raw_size)
+    targets: Mapping[str, Sequence[str]] = others.get("targets") or {}
+    sizes = {name: targeted(prior.family, name, targets.get(name))[0].raw_size for name in observations.specs}
     dropout = either(given.dropout, default.dropout, "dropout", below=1.0)
     return RPM(
         prior,

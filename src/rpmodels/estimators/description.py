@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from rpmodels import alignment
 
 Arrays = Mapping[str, NDArray[Any]]
+SHARES, STATE = " probabilities", " state"
+"""What follows the name of one of several latents in files."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Latents:
     """(…, K): resultant lengths of angles, 1 when they are certain and 0 when nothing is known."""
     times: Any = None
     """When they are."""
+    sizes: Mapping[str, int] | None = None
+    """Of several discrete latents the numbers of states, by their names, in the order of `values` and `states`."""
 
 
 class LatentKind(ABC):
@@ -111,6 +115,53 @@ class States(LatentKind):
 
 
 @dataclass(frozen=True)
+class SeveralStates(LatentKind):
+    """Several latents with names, each one of its own states, up to the order of these.
+
+    Values are the probabilities of all latents side by side, states have one column for every latent.
+    """
+
+    counted = "states"
+
+    def arrays(self, found: Latents) -> dict[str, Any]:
+        """Probabilities of the states of every latent, and its most probable state."""
+        named = list(found.sizes or {})
+        parts = {f"{name}{SHARES}": each for name, each in zip(named, _by_latent(found), strict=True)}
+        return parts | {f"{name}{STATE}": found.states[..., a] for a, name in enumerate(named)}
+
+    def columns(self, arrays: Arrays) -> dict[str, NDArray[Any]]:
+        """The states, then the probabilities."""
+        states = {name: each.ravel() for name, each in arrays.items() if name.endswith(STATE)}
+        return states | {
+            column: values
+            for name, each in arrays.items()
+            if name not in states
+            for column, values in _numbered(f"{name.removesuffix(SHARES)} p", each).items()
+        }
+
+    def align(self, found: Latents, reference: Latents) -> Any:
+        """Every latent put in order."""
+        parts = [
+            alignment.in_order(each, order)
+            for each, order in zip(_by_latent(found), self._orders(found, reference), strict=True)
+        ]
+        return np.concatenate(parts, -1)
+
+    def agreement(self, one: Latents, other: Latents) -> float:
+        """Share of equal states, averaged over the latents."""
+        orders = self._orders(one, other)
+        equal = [(order[one.states[..., a]] == other.states[..., a]).mean() for a, order in enumerate(orders)]
+        return float(np.mean(equal))
+
+    @staticmethod
+    def _orders(found: Latents, reference: Latents) -> list[NDArray[np.int64]]:
+        sizes = (found.sizes or {}).values()
+        return [
+            alignment.order_of(found.states[..., a], reference.states[..., a], size) for a, size in enumerate(sizes)
+        ]
+
+
+@dataclass(frozen=True)
 class Proportions(LatentKind):
     """Shares of K topics, which sum to one, behind a topic for every part; up to the order of topics."""
 
@@ -190,6 +241,12 @@ class Description:
 def _numbered(name: str, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """(…, K) as K columns."""
     return {f"{name}{k}": each for k, each in enumerate(values.reshape(-1, values.shape[-1]).T)}
+
+
+def _by_latent(found: Latents) -> list[NDArray[Any]]:
+    """Probabilities of every latent by itself."""
+    ends = np.cumsum(list((found.sizes or {}).values()))
+    return np.split(found.values, ends[:-1], -1)
 
 
 def _size(found: Latents) -> int:

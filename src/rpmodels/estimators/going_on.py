@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import errors
-from rpmodels.families import FiniteSupport, HasTargets
+from rpmodels.families import FiniteSupport, HasTargets, JointStates
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, read
 from rpmodels.recognition import Dropout
@@ -47,12 +47,15 @@ def given_latents(estimator: Any, latents: Any, pieces: Observations) -> NDArray
         expected = f"one for each of the {len(pieces)} trials or rows, as long as they are"
         raise errors.bad_value("search.start", expected, f"{len(cut)} of at most {cut.n_sites} sites")
     values = np.asarray(cut.values["z"])
-    if several:
-        return values
-    if not finite:
-        return values[..., 0]
-    states = values[..., 0].astype(np.int64)
-    if (states[cut.exists] != values[..., 0][cut.exists]).any() or states.min() < 0 or states.max() >= family.n_states:
-        expected = f"states from 0 to {family.n_states - 1}"
+    values = values if several else values[..., 0]
+    return _states(values, cut.exists, family) if isinstance(family, FiniteSupport | JointStates) else values
+
+
+def _states(values: NDArray[Any], exists: NDArray[np.bool_], family: FiniteSupport | JointStates) -> NDArray[np.int64]:
+    """Whole numbers, as many as there are states (of every latent)."""
+    sizes = np.array(family.states if isinstance(family, JointStates) else family.n_states)
+    states = values.astype(np.int64)
+    if (states[exists] != values[exists]).any() or (states < 0).any() or (states >= sizes).any():
+        expected = f"states from 0 to {(sizes - 1).tolist()}"
         raise errors.bad_value("search.start", expected, f"numbers from {values.min():g} to {values.max():g}")
     return states

@@ -1,7 +1,7 @@
 """Parts of a model by their names: from plain values (an estimator's arguments) to objects, once, in the plan."""
 
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from rpmodels.families import DiagonalGaussian, Family, FullGaussian
 from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient, PartlyHeard, Refined
 from rpmodels.learning import Finish, NoFinish, QuasiNewton
 from rpmodels.mixtures import ExpectedLogMixture, Marginal
-from rpmodels.priors import CategoricalPrior, MarkovChainPrior, stationary
+from rpmodels.priors import CategoricalPrior, DiscreteGraph, MarkovChainPrior, stationary
 from rpmodels.recognition import AbsoluteHead, Head, RelativeHead
 
 HEADS: dict[str, type[Head]] = {"relative": RelativeHead, "absolute": AbsoluteHead}
@@ -90,6 +90,24 @@ def markov_chain_prior(choice: Any, n_states: int) -> MarkovChainPrior:
     if rows.shape != (n_states, n_states):
         raise errors.bad_value("transitions", f"shape ({n_states}, {n_states})", f"shape {rows.shape}")
     return MarkovChainPrior.fixed(stationary(torch.as_tensor(rows)), torch.as_tensor(rows))
+
+
+def graph_prior(
+    choice: Any,
+    states: Mapping[str, int],
+    parents: Mapping[str, Sequence[str]] | None,
+    scopes: Sequence[Sequence[str]],
+    largest: int,
+) -> DiscreteGraph:
+    """By name ("learned"), by a number: the concentration of Dirichlets, or by known tables of some latents."""
+    if isinstance(choice, str):
+        if choice != "learned":
+            raise errors.bad_choice("tables", ("learned", "known tables", "a Dirichlet concentration"), choice)
+        return DiscreteGraph.learned(states, parents, scopes, largest)
+    if isinstance(choice, numbers.Real):
+        return DiscreteGraph.dirichlet(states, parents, float(choice), scopes, largest)
+    known = {str(name): torch.as_tensor(np.asarray(each, float)) for name, each in choice.items()}
+    return DiscreteGraph.learned(states, parents, scopes, largest, known)
 
 
 def categorical_prior(choice: Any, n_states: int) -> CategoricalPrior:

@@ -3,7 +3,7 @@
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar, cast
@@ -164,10 +164,16 @@ class Planning(CommonArguments, ABC):
             partial(learning.RPMObjective, extra=self._extra_atoms(model, pieces)),
         )
 
-    def _model_of_states(self, prior: Prior, atoms: AtomPolicy, observations: Observations) -> RPM:
+    def _model_of_states(
+        self,
+        prior: Prior,
+        atoms: AtomPolicy,
+        observations: Observations,
+        targets: Mapping[str, Sequence[str]] | None = None,
+    ) -> RPM:
         """A model with this prior over states, inferred exactly."""
         default = replace(self._regularisation(observations), straight=self._has_straight(observations))
-        return model_of_states(prior, atoms, observations, self.network, self._chosen(), default)
+        return model_of_states(prior, atoms, observations, self.network, self._chosen(), default, targets)
 
     def _extra_atoms(self, model: RPM, observations: Observations) -> ExtraAtoms:
         """What a step has beside the atoms of its batch."""

@@ -121,7 +121,7 @@ def _one_fold(
     observations = model.read(given.X, **given.new)
     bins = scaled_bins(observations, fold[0])
     widths = [int(np.prod(spec.event_shape)) for spec in observations.specs.values() if not spec.is_label]
-    size = ours.values[0].shape[-1]  # of a circle two
+    size = min(ours.values[0].shape[-1], bins[0].shape[-1])  # of a circle two; of several latents all their states
     own, seen = type(model).__name__, subset(bins, fold[0])
     methods = rivals.methods(widths, observations.n_sites, names)
     labels = None if y is None else _labels(y, ours.states, rivals.of_sites)

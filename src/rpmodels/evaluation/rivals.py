@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from sklearn.decomposition import PCA, FactorAnalysis
 
 from rpmodels import errors
-from rpmodels.estimators import Circle, Coordinates, LatentKind, Proportions, States
+from rpmodels.estimators import Circle, Coordinates, LatentKind, Proportions, SeveralStates, States
 from rpmodels.evaluation.clusterings import (
     CanonicalClusters,
     Clusters,
@@ -66,6 +66,7 @@ LINEAR = Rivals(
 RIVALS: dict[type[LatentKind], Rivals] = {
     Coordinates: LINEAR,
     Circle: LINEAR,
+    SeveralStates: LINEAR,
     States: Rivals(
         (Clusters("k-means"), MixtureOfComponents()),
         (Clusters("k-means, smoothed", SMOOTHING), GaussianHMM()),

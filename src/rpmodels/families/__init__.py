@@ -2,6 +2,7 @@
 
 from rpmodels.families.categorical import Categorical
 from rpmodels.families.family import (
+    Discrete,
     Family,
     FiniteSupport,
     Gaussian,
@@ -15,11 +16,13 @@ from rpmodels.families.family import (
 )
 from rpmodels.families.full_gaussian import FullGaussian
 from rpmodels.families.gaussian import DiagonalGaussian
+from rpmodels.families.joint_states import JointStates
 from rpmodels.families.von_mises import VonMises
 
 __all__ = [
     "Categorical",
     "DiagonalGaussian",
+    "Discrete",
     "Family",
     "FiniteSupport",
     "FullGaussian",
@@ -29,6 +32,7 @@ __all__ = [
     "HasStatisticCovariance",
     "HasTargets",
     "InPlacePairs",
+    "JointStates",
     "Reparametrised",
     "Samplable",
     "VonMises",

@@ -13,7 +13,8 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 from typing_extensions import TypeVar
 
-from rpmodels.carriers import Targets
+from rpmodels import checks
+from rpmodels.carriers import AllLatents, Targets
 
 
 class Family(ABC):
@@ -172,9 +173,17 @@ class HasTargets(Family):
 
     latents: int
 
+    def index(self, what: str, latent: object) -> int:
+        """The place of a latent as `what` calls it: by number, unless latents have names."""
+        return checks.integer(what, latent, 0)
+
     @abstractmethod
     def targets(self, indices: Sequence[int]) -> tuple[Family, Targets]:
         """The family of some of the latents, and the way between it and this one."""
+
+    def everything(self) -> tuple[Family, Targets]:
+        """The same of all latents."""
+        return self, AllLatents()
 
 
 class Gaussian(Reparametrised, HasDomain, HasTargets):
@@ -212,7 +221,11 @@ class Gaussian(Reparametrised, HasDomain, HasTargets):
         """∂E/∂μ from ∂E/∂mean and ∂E/∂spread."""
 
 
-class FiniteSupport(Family):
+class Discrete(Family):
+    """z is a whole number, a state, or several of them."""
+
+
+class FiniteSupport(Discrete):
     """z takes finitely many values, and the statistic can express every function on them."""
 
     @property

@@ -1,14 +1,14 @@
 """The contract of an E-step: a choice of potentials, which the prior turns into a posterior."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic
 
 from jaxtyping import Float
 from torch import Tensor
 from typing_extensions import TypeVar
 
-from rpmodels.carriers import Factors, Sites
+from rpmodels.carriers import Factors, Sites, Targets
 from rpmodels.mixtures import ExpectedLogMixture, Mixture
 from rpmodels.priors import Posterior, Prior
 from rpmodels.step import Step
@@ -49,5 +49,9 @@ class EStep(ABC, Generic[P]):
 
 def summed_potentials(factors: Factors) -> Float[Tensor, "N T D"]:
     """Σ_j g_j over what is present, each on the latents it targets."""
-    parts = [factor.targets.embed(factor.known()) for factor in factors.values()]
-    return sum(parts[1:], start=parts[0])
+    return added([(factor.targets, factor.known()) for factor in factors.values()])
+
+
+def added(parts: Sequence[tuple[Targets, Tensor]]) -> Float[Tensor, "N T D"]:
+    """Potentials, each on its targets, as one on all latents."""
+    return parts[0][0].added(parts)

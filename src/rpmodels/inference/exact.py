@@ -4,33 +4,37 @@ import torch
 from torch import Tensor
 
 from rpmodels import errors
+from rpmodels.carriers import Targets
 from rpmodels.families import FiniteSupport
-from rpmodels.inference.e_step import EStep
+from rpmodels.inference.e_step import EStep, added
 from rpmodels.mixtures import ExpectedLogMixture, Mixture, TableMixture
 from rpmodels.priors import Posterior, Prior
 from rpmodels.step import Step
 
 
-class ExactEStep(EStep[Prior[FiniteSupport]]):
-    """Potentials Σ_j log f_j(k|x_j)/F_j(k) (A14): then log W is the posterior's log-partition."""
+class ExactEStep(EStep[Prior]):
+    """Potentials Σ_j log f_j(k|x_j)/F_j(k) (A14): then log W is the posterior's log-partition.
+
+    k are the states of the latent, or the joint states of those latents that a factor speaks of.
+    """
 
     def check(self, prior: Prior, mixture: Mixture, relative: bool) -> None:
-        """The latent must take finitely many values, and F_j come as a table of them."""
-        if not isinstance(prior.family, FiniteSupport):
-            raise errors.needs_finite_support("the exact E-step", type(prior.family).__name__)
+        """What a factor speaks of must take finitely many values, and F_j come as a table of them."""
+        if not isinstance(mixture.family, FiniteSupport):
+            raise errors.needs_finite_support("the exact E-step", type(mixture.family).__name__)
         if not isinstance(mixture, TableMixture):
             raise errors.needs_a_table(type(mixture).__name__)
 
-    def __call__(self, step: Step[Prior[FiniteSupport]], approximation: ExpectedLogMixture) -> Posterior:
+    def __call__(self, step: Step[Prior], approximation: ExpectedLogMixture) -> Posterior:
         """q(Z) ∝ p(Z) ∏_jt f_j/F_j over what is present."""
-        family = step.prior.family
-        potentials: Tensor | float = 0.0
+        potentials: list[tuple[Targets, Tensor]] = []
         for name, factor in step.factors.items():
             mixture = step.mixtures[name]
             assert isinstance(mixture, TableMixture)
+            family = mixture.family
             log_f = family.log_probabilities(mixture.reference + factor.g)
             log_ratio = log_f - family.log_probabilities(mixture.reference) - mixture.log_ratio()
             present = factor.present[..., None]
-            potentials = potentials + torch.where(present, log_ratio, torch.zeros_like(log_ratio))
-        assert isinstance(potentials, Tensor)
-        return step.prior.condition(family.potential(potentials), step.sites)
+            known = torch.where(present, log_ratio, torch.zeros_like(log_ratio))
+            potentials.append((factor.targets, family.potential(known)))
+        return step.prior.condition(added(potentials), step.sites).stationary()

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from rpmodels import alignment
-from rpmodels.families import FiniteSupport, Gaussian
+from rpmodels.families import FiniteSupport, Gaussian, JointStates
 from rpmodels.fitted import FittedRPM
 from rpmodels.learning.contenders import Contender
 from rpmodels.learning.trainable import Model
@@ -47,6 +47,9 @@ def agreed(one: Contender[Model], other: Contender[Model], observations: Observa
 def agreement(one: RPM, other: RPM, observations: Observations) -> float:
     """Of the latents of the same observations: 1 where they are the same up to what is free, about 0 by chance."""
     found, reference = (_latents(each, observations) for each in (one, other))
+    if isinstance(one.prior.family, JointStates):
+        each = zip(one.prior.family.states, found.T.astype(np.int64), reference.T.astype(np.int64), strict=True)
+        return min(_beyond_chance(a, b, size) for size, a, b in each)
     if isinstance(one.prior.family, FiniteSupport):
         return _beyond_chance(found.argmax(-1), reference.argmax(-1), found.shape[-1])
     aligned = alignment.align_latents(found, reference)
@@ -65,13 +68,18 @@ def _beyond_chance(states: NDArray[np.int64], reference: NDArray[np.int64], n_st
 
 @torch.no_grad()
 def _latents(model: RPM, observations: Observations) -> Float[NDArray[np.float64], "n K"]:
-    """Probabilities of states, means of numbers (of angles their cosines and sines), of every site that exists."""
+    """Probabilities of states (of several latents the states), means of numbers (of angles their cosines and sines).
+
+    Of every site that exists.
+    """
     family, training = model.prior.family, model.training
     fitted = FittedRPM.collected(model.eval(), observations)
     parts = []
     for each in fitted.posterior(observations):
         posterior, exists = each.posterior, each.batch.sites.exists
         values = family.moments(posterior.eta)[0] if isinstance(family, Gaussian) else posterior.mu
+        if isinstance(family, JointStates):
+            values = family.most_probable(posterior.eta)
         parts.append(values[exists].double().cpu().numpy())
     model.train(training)
     return np.concatenate(parts)

@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
-from rpmodels.families import FiniteSupport
+from rpmodels.families import Discrete
 from rpmodels.learning.batches import Minibatches
 from rpmodels.learning.optimisers import adamw
 from rpmodels.model import RPM
@@ -41,14 +41,14 @@ def teach(
     longest: int | None = None,
     names: Collection[str] | None = None,
 ) -> int:
-    """Every factor learns to recognise the given latents: −log f_j(z|x) of states (N, T) or of numbers (N, T, K).
+    """Every factor learns to recognise the given latents: −log f_j(z|x) of states (N, T, …) or of numbers (N, T, K).
 
     The lesson ends when states are recognised well (not perfectly: the free energy shall have the last word), or after
     `LESSON` steps, and is never longer than a share of what it prepares, a fit of `longest` steps. Returns the steps
     that it took, which count in `max_iter`. `names`: these factors alone.
     """
     family = model.prior.family
-    finite = isinstance(family, FiniteSupport)
+    finite = isinstance(family, Discrete)
     optimiser = adamw(model.recognition, model.recognition.parameters(), RATE_OF_STATES if finite else RATE_OF_NUMBERS)
     sites = max(1.0, float(observations.exists.sum(1).mean()))
     batches = Minibatches(len(observations), max(2, round(BATCH / sites)), seed)

@@ -14,6 +14,7 @@ from rpmodels.linalg.dense import (
     solve,
     spectrum,
 )
+from rpmodels.linalg.sums import log_sum_exp
 
 __all__ = [
     "LOG_2PI",
@@ -24,6 +25,7 @@ __all__ = [
     "jitter",
     "kernel_cholesky",
     "log_det",
+    "log_sum_exp",
     "normal_log_density",
     "root",
     "solve",

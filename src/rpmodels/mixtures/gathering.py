@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rpmodels.communicator import Communicator
-from rpmodels.mixtures import reduce
+from rpmodels.linalg import log_sum_exp
 from rpmodels.mixtures.mixture import AtomMixture, Mixture, TableMixture
 from rpmodels.mixtures.population import PopulationMixture
 
@@ -33,7 +33,7 @@ def _summed(tables: Mapping[str, TableMixture], communicator: Communicator) -> d
     """Sums of sums, all factors in one message: K + 1 numbers a site from everybody, however many atoms there are."""
     sums = [torch.cat([each.log_mass, each.log_shared_total[:, None]], -1) for each in tables.values()]
     flat: Tensor = torch.cat([each.reshape(-1) for each in sums])[None]
-    total = reduce.log_sum_exp(communicator.gathered(flat, alike=True), 0)
+    total = log_sum_exp(communicator.gathered(flat, alike=True), 0)
     parts = torch.split(total, [each.numel() for each in sums])
     found: dict[str, Mixture] = {}
     for (name, table), own, part in zip(tables.items(), sums, parts, strict=True):

@@ -20,6 +20,7 @@ from torch import Tensor
 from rpmodels.carriers import Factor, NamedTensors, SiteMarginal
 from rpmodels.families import FiniteSupport, InPlacePairs
 from rpmodels.families.family import F_co
+from rpmodels.linalg import log_sum_exp
 from rpmodels.mixtures import reduce
 from rpmodels.mixtures.fused import log_sum_normalisers
 
@@ -106,7 +107,7 @@ class AtomMixture(Mixture[F_co]):
     @cached_property
     def log_total(self) -> Float[Tensor, "..."]:
         """log Σ_m c_m at every site."""
-        shared = reduce.log_sum_exp(self.log_count)
+        shared = log_sum_exp(self.log_count)
         return shared if self.own is None else reduce.log_add_exp(shared, _own_log_count(self.own, shared))
 
     def detached(self) -> "AtomMixture[F_co]":
@@ -284,7 +285,7 @@ def tabulate(mixture: AtomMixture[FiniteSupport]) -> TableMixture:
         mixture.reference,
         mixture.shared,
         log_mass=reduce.over_atoms(pairs, atoms, sites * states),
-        log_shared_total=reduce.log_sum_exp(mixture.log_count),
+        log_shared_total=log_sum_exp(mixture.log_count),
     )
 
 

@@ -3,31 +3,39 @@
 from rpmodels.priors.categorical import CategoricalPrior
 from rpmodels.priors.circular import CircularPrior
 from rpmodels.priors.dirichlet import DirichletPosterior, DirichletPrior, FixedConcentration, LearnedConcentration
+from rpmodels.priors.discrete_graph import DiscreteGraph, GraphPosterior
 from rpmodels.priors.gaussian import GaussianPrior
 from rpmodels.priors.gaussian_process import GaussianProcessPrior
 from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState
+from rpmodels.priors.joint_chain import JointChain, JointChainPosterior
 from rpmodels.priors.kalman import LatentState
 from rpmodels.priors.linear_dynamics import LinearDynamicsPrior
 from rpmodels.priors.linear_dynamics_posterior import LinearDynamicsPosterior
 from rpmodels.priors.markov_chain import MarkovChainPosterior, MarkovChainPrior, stationary
 from rpmodels.priors.prior import HasLogDensity, IndependentSites, Posterior, Prior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
+from rpmodels.priors.structured import AgeSimplex, ProductSimplex
 
 __all__ = [
+    "AgeSimplex",
     "CategoricalPrior",
     "CircularPrior",
     "DirichletPosterior",
     "DirichletPrior",
     "DirichletSimplex",
+    "DiscreteGraph",
     "FixedConcentration",
     "FixedSimplex",
     "GaussianPrior",
     "GaussianProcessPrior",
+    "GraphPosterior",
     "HasInducing",
     "HasLogDensity",
     "IndependentSites",
     "InducingPosterior",
     "InducingState",
+    "JointChain",
+    "JointChainPosterior",
     "LatentState",
     "LearnedConcentration",
     "LearnedSimplex",
@@ -37,6 +45,7 @@ __all__ = [
     "MarkovChainPrior",
     "Posterior",
     "Prior",
+    "ProductSimplex",
     "Simplex",
     "stationary",
 ]

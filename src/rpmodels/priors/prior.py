@@ -12,7 +12,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from rpmodels import errors
-from rpmodels.carriers import Sites
+from rpmodels.carriers import SiteMarginal, Sites, Targets
 from rpmodels.families import Family, Samplable
 from rpmodels.families.family import F_co
 
@@ -42,6 +42,14 @@ class Posterior(ABC):
     def sample(self, generator: torch.Generator) -> Shaped[Tensor, "N T *z"]:
         """A joint draw of Z per observation."""
         return self.draw(generator)[0]
+
+    def stationary(self) -> "Posterior":
+        """The same where it is known to maximise F: the gradient of F by q is zero then, and need not be found."""
+        return self
+
+    def marginal(self, targets: Targets) -> SiteMarginal:
+        """q of every site, over what a factor targets."""
+        return SiteMarginal(lambda: targets.natural(self.eta), lambda: targets.mean(self.mu))
 
 
 class Prior(nn.Module, ABC, Generic[F_co]):

@@ -33,6 +33,10 @@ class Simplex(nn.Module, ABC):
         yield
 
     @abstractmethod
+    def restart(self, pi: Float[Tensor, "R K"]) -> None:
+        """Learn anew from these probabilities on; what is fixed stays."""
+
+    @abstractmethod
     def kl(self) -> Float[Tensor, ""]:
         """KL(q(π)‖p(π)); zero for point estimates."""
 
@@ -63,6 +67,9 @@ class FixedSimplex(Simplex):
         return self.pi
 
     def update(self, counts: Float[Tensor, "R K"], fraction: float) -> None:
+        """Nothing to learn."""
+
+    def restart(self, pi: Float[Tensor, "R K"]) -> None:
         """Nothing to learn."""
 
     def kl(self) -> Float[Tensor, ""]:
@@ -107,6 +114,11 @@ class LearnedSimplex(Simplex):
         updated = torch.where(total > 0, self.count / total.clamp_min(1e-30), self.probabilities())
         self.log_pi.copy_(_safe_log(updated))
 
+    def restart(self, pi: Float[Tensor, "R K"]) -> None:
+        """π, and nothing counted."""
+        self.log_pi.copy_(_safe_log(pi))
+        self.count.zero_()
+
     @contextmanager
     def by_gradient(self) -> Iterator[None]:
         """log π up to a constant in every row; the counts follow once it is found."""
@@ -146,6 +158,10 @@ class DirichletSimplex(Simplex):
     def update(self, counts: Float[Tensor, "R K"], fraction: float) -> None:
         """â ← (1 − fraction) â + fraction (a + counts/fraction): stochastic variational inference."""
         self.count.copy_((1 - fraction) * self.count + fraction * (self.prior_count + counts / fraction))
+
+    def restart(self, pi: Float[Tensor, "R K"]) -> None:
+        """â is the prior's and as many counts as there are values, shared out by π."""
+        self.count.copy_(self.prior_count + pi.shape[-1] * pi)
 
     def kl(self) -> Float[Tensor, ""]:
         """KL(Dirichlet(â)‖Dirichlet(a))."""

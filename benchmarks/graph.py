@@ -1,0 +1,187 @@
+"""Graphs of discrete latents: what a step costs beside the bare network, and whether the true states are found.
+
+    python benchmarks/graph.py step
+    python benchmarks/graph.py hierarchy --seeds 0 1 2
+    python benchmarks/graph.py grid --seeds 0 1 2
+    python benchmarks/graph.py durations --seeds 0 1 2
+    python benchmarks/graph.py superposed --seeds 0 1 2
+
+One thread. `step`: six latents of four states, tree width 2, 10 000 observations in a step, processor time.
+`hierarchy`: place → objects → views. `grid`: 3 × 30 binary latents, each with its right and lower neighbour.
+`durations`: a semi-Markov chain by (state, age). `superposed`: two chains of digits in one image. Both as parts, the
+best of some random starts.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+import rpmodels as rp
+from graph_worlds import World, grid, hierarchy, runs_of, semi_markov, superposed
+from rpmodels import metrics
+from rpmodels.families import JointStates
+from rpmodels.fitted import FittedRPM
+from rpmodels.learning import TrainingSettings
+from rpmodels.learning.loop import GOAL
+from rpmodels.learning.objective import RPMObjective
+from rpmodels.priors import AgeSimplex, JointChain, JointChainPosterior
+from rpmodels.recognition import MLP, Linear
+from rpmodels.seeding import seeded
+
+Index = NDArray[np.int64]
+OBSERVATIONS, STATES, ROUNDS = 10_000, 4, 9
+
+
+def step() -> None:
+    names = [f"z{a}" for a in range(6)]
+    parents = {name: names[max(0, a - 2) : a] for a, name in enumerate(names) if a}
+    random = np.random.default_rng(0)
+    x = rp.read({f"x{a}": random.standard_normal((OBSERVATIONS, 10)) for a in range(6)})
+    targets = {f"x{a}": [name] for a, name in enumerate(names)}
+    model, _ = rp.RPGraph(dict.fromkeys(names, STATES), parents=parents, targets=targets, random_state=0).build(x)
+    model.prepare(x)
+    objective = RPMObjective(model, x).train()
+    batch = x.batch(np.arange(OBSERVATIONS), model.dtype, model.device)
+    optimiser = torch.optim.AdamW(model.parameters())
+
+    def whole() -> None:
+        optimiser.zero_grad()
+        torch.autograd.backward(-objective(batch)[GOAL])
+        optimiser.step()
+
+    def bare() -> None:
+        optimiser.zero_grad()
+        torch.autograd.backward([each.g.square().sum() for each in model.recognise(batch).values()])
+        optimiser.step()
+
+    one, other = _milliseconds(whole), _milliseconds(bare)
+    print(f"step {one:.0f} ms, bare network {other:.0f} ms: {one / other:.2f} times")
+
+
+def _milliseconds(work: Callable[[], None]) -> float:
+    """Processor time, the least of some rounds."""
+    work()
+    times = []
+    for _ in range(ROUNDS):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return 1e3 * min(times)
+
+
+def accuracy(world: World, found: np.ndarray) -> list[float]:
+    """Of every latent, up to the order of its states."""
+    values = []
+    for a, size in enumerate(world.told["states"].values()):
+        order = metrics.match_states(world.z[:, a], found[:, a], size)
+        values.append(float((order[found[:, a]] == world.z[:, a]).mean()))
+    return values
+
+
+def recovery(make: Callable[[int], World], seed: int, **settings: Any) -> None:
+    world = make(seed)
+    start = time.process_time()
+    model = rp.RPGraph(**world.told, random_state=seed, **settings).fit(world.x)
+    taken = time.process_time() - start
+    values = accuracy(world, model.predict(world.x))
+    family = model.model_.prior.family
+    assert isinstance(family, JointStates)
+    widest = max(len(node.latents) for node in family.tree.nodes)
+    shown = np.round(values, 4).tolist() if len(values) < 8 else ""
+    print(
+        f"seed {seed}: mean {np.mean(values):.4f}, least {min(values):.4f} {shown}; score {float(model.score_):.3f}, "
+        f"largest clique {widest} latents, {model.n_iter_} steps, {taken:.0f} s of CPU",
+        flush=True,
+    )
+
+
+def best_of(make: Callable[[], rp.RPM], x: rp.Observations, steps: int, starts: int, seed: int) -> FittedRPM:
+    """The highest score of some starts from random weights."""
+    settings = TrainingSettings(max_iter=steps, learning_rate=1e-2, batch_size=20)
+    fitted = []
+    for start in range(starts):
+        with seeded(seed * 100 + start):
+            model = make()
+        fitted.append(rp.train(model, x, settings, random_state=seed * 100 + start))
+    return max(fitted, key=lambda each: float(each.score(x)))
+
+
+def states_of(fitted: FittedRPM, x: rp.Observations) -> Index:
+    """Most probable sequences of configurations, (N, T, A)."""
+    found = [each.posterior for each in fitted.posterior(x)]
+    return np.concatenate([each.viterbi().numpy() for each in found if isinstance(each, JointChainPosterior)])
+
+
+def semi_markov_durations(seed: int) -> None:
+    world = semi_markov(60, 80, seed)
+    x = rp.read({"x": world.x}, series=True)
+
+    def make() -> rp.RPM:
+        prior = JointChain.durations(3, 12)
+        return rp.RPM(prior, {"x": Linear((6,), 3)}, targets={"x": ["state"]}, atoms=rp.mixtures.Pooled())
+
+    fitted = best_of(make, x, 400, 3, seed)
+    prior = fitted.prior
+    assert isinstance(prior, JointChain)
+    steps = prior.chain.transition
+    assert isinstance(steps, AgeSimplex)
+    found = states_of(fitted, x)[..., 0]
+    order = metrics.match_states(world.z.ravel(), found.ravel(), 3)
+    of, lengths = runs_of(world.z[..., 0])
+    distances = []
+    for state, learned in enumerate(steps.durations().double().numpy()):
+        own = lengths[of == order[state]].clip(max=12)
+        distances.append(0.5 * float(np.abs(np.bincount(own, minlength=13)[1:] / len(own) - learned).sum()))
+    right = float((order[found] == world.z[..., 0]).mean())
+    print(
+        f"seed {seed}: states {right:.4f}, total variation of durations {np.round(distances, 4).tolist()}", flush=True
+    )
+
+
+def superposed_digits(seed: int) -> None:
+    world = superposed(100, 50, seed)
+    x = rp.read({"x": world.x}, series=True)
+
+    def make() -> rp.RPM:
+        network = MLP((8, 8), 9, (50,), 0.2)
+        return rp.RPM(JointChain.factorial({"a": 3, "b": 3}), {"x": network}, atoms=rp.mixtures.Pooled())
+
+    found = states_of(best_of(make, x, 1_000, 4, seed), x)
+    right = []
+    for pair in ((0, 1), (1, 0)):  # which chain is which is free
+        orders = [metrics.match_states(world.z[..., c].ravel(), found[..., d].ravel(), 3) for c, d in enumerate(pair)]
+        each = [
+            (order[found[..., d]] == world.z[..., c]).mean()
+            for c, (d, order) in enumerate(zip(pair, orders, strict=True))
+        ]
+        right.append([float(value) for value in each])
+    print(f"seed {seed}: both chains {np.round(max(right, key=min), 4).tolist()}", flush=True)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=("step", "hierarchy", "grid", "durations", "superposed"))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    given = parser.parse_args()
+    if given.what == "step":
+        step()
+        return
+    for seed in given.seeds:
+        if given.what == "hierarchy":
+            recovery(lambda s: hierarchy(2_000, s), seed)
+        elif given.what == "durations":
+            semi_markov_durations(seed)
+        elif given.what == "superposed":
+            superposed_digits(seed)
+        else:
+            recovery(lambda s: grid(500, s), seed, max_iter=200, n_init=2)
+
+
+if __name__ == "__main__":
+    main()

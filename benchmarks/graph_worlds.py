@@ -1,0 +1,127 @@
+"""Simulated graphs of discrete latents: what benchmarks/graph.py and its seeds are run on."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+
+Table = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class World:
+    """Observations, the true states (N, A), and what the model is told."""
+
+    x: dict[str, NDArray[Any]]
+    z: NDArray[np.int64]
+    told: dict[str, Any]
+    tables: dict[str, Table] = field(default_factory=dict)
+    """p(latent | parents), where they are simple."""
+
+
+def hierarchy(n: int, seed: int, places: int = 4, objects: int = 6, kinds: int = 4, noise: float = 1.0) -> World:
+    """place → several kinds of objects → two views of each: bright patterns in noise."""
+    random = np.random.default_rng(seed)
+    place = random.integers(places, size=n)
+    columns, tables, x = [place], [], {}
+    for kind in range(kinds):
+        table = np.full((places, objects), 0.1 / (objects - 2))
+        table[np.arange(places), random.permutation(objects)[:places]] = 0.8
+        table[np.arange(places), (table.argmax(1) + 1) % objects] = 0.1
+        table /= table.sum(1, keepdims=True)
+        tables.append(table)
+        here = (random.random(n)[:, None] > table[place].cumsum(1)).sum(1).clip(max=objects - 1)
+        columns.append(here)
+        for view in ("left", "right"):
+            means = 1.5 * random.standard_normal((objects, 10))
+            x[f"{view} {kind}"] = means[here] + noise * random.standard_normal((n, 10))
+    names = [f"object {kind}" for kind in range(kinds)]
+    told = {
+        "states": {"place": places, **dict.fromkeys(names, objects)},
+        "parents": {name: ["place"] for name in names},
+        "targets": {f"{view} {kind}": [f"object {kind}"] for kind in range(kinds) for view in ("left", "right")},
+    }
+    return World(x, np.stack(columns, 1), told, dict(zip(names, tables, strict=True)))
+
+
+def grid(n: int, seed: int, rows: int = 3, columns: int = 30, stay: float = 0.85, noise: float = 0.7) -> World:
+    """Binary latents on a grid, each like its left and upper neighbours with some probability; one view of each."""
+    random = np.random.default_rng(seed)
+    z = np.zeros((n, rows, columns), np.int64)
+    parents = {}
+    for r in range(rows):
+        for c in range(columns):
+            near = [(r, c - 1)] * (c > 0) + [(r - 1, c)] * (r > 0)
+            votes = sum((2 * z[:, i, j] - 1 for i, j in near), np.zeros(n))
+            p = np.where(votes > 0, stay, np.where(votes < 0, 1 - stay, 0.5))
+            z[:, r, c] = random.random(n) < p
+            if near:
+                parents[f"z{r},{c}"] = [f"z{i},{j}" for i, j in near]
+    names = [f"z{r},{c}" for r in range(rows) for c in range(columns)]
+    flat = z.reshape(n, -1)
+    x = {}
+    for a, name in enumerate(names):
+        means = random.standard_normal((2, 3))
+        x[f"x{name[1:]}"] = means[flat[:, a]] + noise * random.standard_normal((n, 3))
+    told = {
+        "states": dict.fromkeys(names, 2),
+        "parents": parents,
+        "targets": {f"x{name[1:]}": [name] for name in names},
+    }
+    return World(x, flat, told)
+
+
+@dataclass(frozen=True)
+class Trials:
+    """One factor along time (N, T, *event), and the true states (N, T, A)."""
+
+    x: NDArray[Any]
+    z: NDArray[np.int64]
+
+
+def semi_markov(trials: int, length: int, seed: int) -> Trials:
+    """Three states that last 3 – 6, 6 – 9 and 2 – 3 steps, behind vectors."""
+    random = np.random.default_rng(seed)
+    lasts = [np.arange(3, 7), np.arange(6, 10), np.arange(2, 4)]
+    z = np.zeros((trials, length + 20), np.int64)
+    for row in z:
+        t, state = 0, int(random.integers(3))
+        while t < len(row):
+            steps = int(random.choice(lasts[state]))
+            row[t : t + steps] = state
+            t, state = t + steps, int(random.choice([k for k in range(3) if k != state]))
+    z = z[:, 20:]  # trials begin at any age
+    means = 1.5 * random.standard_normal((3, 6))
+    return Trials(means[z] + random.standard_normal((*z.shape, 6)), z[..., None])
+
+
+def superposed(trials: int, length: int, seed: int, k: int = 3) -> Trials:
+    """Two chains of digits, images of both added up: 0, 1, 2 and 3, 4, 5, each going round with a habit of staying."""
+    random = np.random.default_rng(seed)
+    digits = load_digits()
+    z = np.zeros((trials, length, 2), np.int64)
+    for t in range(length):
+        if t == 0:
+            z[:, 0] = random.integers(k, size=(trials, 2))
+            continue
+        move = random.random((trials, 2)) < [0.2, 0.4]
+        z[:, t] = np.where(move, (z[:, t - 1] + 1) % k, z[:, t - 1])
+    images = np.zeros((trials, length, 8, 8))
+    for chain in range(2):
+        for state in range(k):
+            known = np.flatnonzero(digits.target == state + chain * k)
+            here = z[..., chain] == state
+            images[here] += digits.images[random.choice(known, int(here.sum()))]
+    return Trials(images / 16.0, z)
+
+
+def runs_of(states: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """State and length of every run that begins and ends within its trial."""
+    of, lengths = [], []
+    for row in states:
+        ends = np.flatnonzero(np.diff(row)) + 1
+        of.append(row[ends[:-1]])
+        lengths.append(np.diff(ends))
+    return np.concatenate(of), np.concatenate(lengths)

@@ -1,0 +1,160 @@
+"""Several discrete latents along time as one Markov chain of joint states: chains side by side, or a state and its age.
+
+Factors may speak of any of them (`targets`). Exact, with transitions among all joint states: small ones only.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from rpmodels import checks
+from rpmodels.carriers import Sites
+from rpmodels.families import JointStates
+from rpmodels.priors.markov_chain import MarkovChainPosterior, MarkovChainPrior, sticky
+from rpmodels.priors.prior import HasLogDensity, Posterior
+from rpmodels.priors.simplex import LearnedSimplex
+from rpmodels.priors.structured import AgeSimplex, ProductSimplex, joint_size
+
+LARGEST = 512
+"""Joint states: a step between two sites is a matrix of this size squared, for every observation."""
+
+
+class JointChain(HasLogDensity[JointStates]):
+    """The joint states of some latents as one chain.
+
+    Args:
+        names: of the latents
+        states: how many each has
+        chain: over their joint states, the last latent's fastest
+
+    """
+
+    def __init__(self, names: Sequence[str], states: Sequence[int], chain: MarkovChainPrior) -> None:
+        super().__init__()
+        self.names, self.states, self.chain = list(names), [int(each) for each in states], chain
+
+    @staticmethod
+    def factorial(states: Mapping[str, int], largest: int = LARGEST) -> "JointChain":
+        """Chains that move independently of each other, learned; each starts with a tendency to stay."""
+        sizes = [checks.integer(f"states of the chain '{name}'", each, 2) for name, each in states.items()]
+        joint_size(sizes, largest, "chains")
+        initial = ProductSimplex([LearnedSimplex(torch.full((1, k), 1.0 / k, dtype=torch.float64)) for k in sizes])
+        steps = ProductSimplex([LearnedSimplex(sticky(k)) for k in sizes])
+        return JointChain(list(states), sizes, MarkovChainPrior(initial, steps))
+
+    @staticmethod
+    def durations(n_states: int, longest: int, largest: int = LARGEST) -> "JointChain":
+        """Semi-Markov: latents "state" and "age"; how long a state lasts is learned step by step up to `longest`.
+
+        It begins with a hazard of 2/longest at every age, and at any age.
+        """
+        count, ages = checks.integer("n_states", n_states, 2), checks.integer("longest", longest, 2)
+        size = joint_size([count, ages], largest, "states and ages")
+        leave = min(0.5, 2.0 / ages)
+        hazards = torch.tensor([[1.0 - leave, leave]], dtype=torch.float64).repeat(size, 1)
+        jumps = torch.full((count, count - 1), 1.0 / (count - 1), dtype=torch.float64)
+        initial = LearnedSimplex(torch.full((1, size), 1.0 / size, dtype=torch.float64))
+        steps = AgeSimplex(LearnedSimplex(hazards), LearnedSimplex(jumps))
+        return JointChain(["state", "age"], [count, ages], MarkovChainPrior(initial, steps))
+
+    @property
+    def family(self) -> JointStates:
+        """One scope with all latents."""
+        return JointStates(tuple(self.names), tuple(self.states), (tuple(range(len(self.names))),))
+
+    def table(self, latent: str) -> Float[Tensor, "K K"]:
+        """Transitions of one of several independent chains."""
+        steps = self.chain.transition
+        assert isinstance(steps, ProductSimplex)
+        return cast(LearnedSimplex, steps.parts[self.family.index("the chain", latent)]).probabilities()
+
+    def reference(self, sites: Sites, shared: bool) -> Float[Tensor, "S D"]:
+        """Uniform."""
+        return self.chain.reference(sites, shared)
+
+    def condition(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> "JointChainPosterior":
+        """Messages in both directions, over joint states."""
+        return JointChainPosterior(self.family, self.chain.condition(potentials, sites))
+
+    @property
+    def couples_sites(self) -> bool:
+        """Neighbours teach each other."""
+        return True
+
+    def sample(self, sites: Sites, generator: torch.Generator) -> Int[Tensor, "N T A"]:
+        """Configurations along time."""
+        return apart(self.chain.sample(sites, generator), self.states)
+
+    def log_density(self, z: Int[Tensor, "*draws N T A"], sites: Sites) -> Float[Tensor, "*draws N"]:
+        """That of the joint states."""
+        return self.chain.log_density(self.family.joint(z, range(len(self.states))), sites)
+
+    def sums(self, posterior: Posterior, weights: Float[Tensor, "N"]) -> dict[str, Tensor]:
+        """Of the chain."""
+        assert isinstance(posterior, JointChainPosterior)
+        return self.chain.sums(posterior.joint, weights)
+
+    def update(self, sums: Mapping[str, Tensor], fraction: float) -> None:
+        """Of the chain."""
+        self.chain.update(sums, fraction)
+
+    @contextmanager
+    def by_gradient(self) -> Iterator[None]:
+        """Of the chain."""
+        with self.chain.by_gradient():
+            yield
+
+    def parameter_kl(self) -> Float[Tensor, ""]:
+        """Of the chain."""
+        return self.chain.parameter_kl()
+
+
+@dataclass(frozen=True)
+class JointChainPosterior(Posterior):
+    """q of several latents along time, by that of their joint states."""
+
+    family: JointStates
+    joint: MarkovChainPosterior
+
+    @property
+    def eta(self) -> Float[Tensor, "N T D"]:
+        """log q(z_t)."""
+        return self.joint.eta
+
+    @property
+    def mu(self) -> Float[Tensor, "N T D"]:
+        """q(z_t)."""
+        return self.joint.mu
+
+    @property
+    def kl(self) -> Float[Tensor, "N"]:
+        """That of the joint states."""
+        return self.joint.kl
+
+    @property
+    def log_partition(self) -> Float[Tensor, "N"]:
+        """With the exact potentials, log W (eq 4)."""
+        return self.joint.log_partition
+
+    def viterbi(self) -> Int[Tensor, "N T A"]:
+        """The most probable sequence of configurations."""
+        return apart(self.joint.viterbi(), self.family.states)
+
+    def draw(self, generator: torch.Generator) -> tuple[Int[Tensor, "N T A"], Float[Tensor, "N"]]:
+        """A joint draw, as configurations."""
+        states, log_ratio = self.joint.draw(generator)
+        return apart(states, self.family.states), log_ratio
+
+
+def apart(joint: Int[Tensor, "N T"], states: Sequence[int]) -> Int[Tensor, "N T A"]:
+    """Joint states as the states of every latent."""
+    found = []
+    for size in reversed(states):
+        found.append(joint % size)
+        joint = joint // size
+    return torch.stack(found[::-1], -1)
