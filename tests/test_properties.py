@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 import rpmodels as rp
 from registry import APPROXIMATIONS, ATOMS, E_STEPS, made, random_eta
 from rpmodels import model as model_module
-from rpmodels.carriers import LocalParameters, LocalTable
 from rpmodels.errors import InputError
 from rpmodels.families import DiagonalGaussian
 from rpmodels.fitted import FittedRPM
 from rpmodels.inference import NaturalGradient, free, natural_gradient
 from rpmodels.learning import RPMObjective
+from rpmodels.local_parameters import LocalParameters, LocalTable
 from rpmodels.mixtures import AtomMixture, FreeInteriorBound, MonteCarlo, OptimalInteriorBound, SharedGrid
 from rpmodels.model import RPM
 from rpmodels.seeding import seeded

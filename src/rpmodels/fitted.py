@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rpmodels import errors
-from rpmodels.carriers import Batch, Doubles, Factor, Factors, LocalParameters, LocalTable, Sites
+from rpmodels.carriers import Batch, Doubles, Factor, Factors, Sites
 from rpmodels.free_energy import FreeEnergy, Score, fit_ceiling, free_energy
 from rpmodels.inference import EStep
+from rpmodels.local_parameters import LocalParameters, LocalTable
 from rpmodels.mixtures import AtomMixture, ExpectedLogMixture, Mixture, restored
 from rpmodels.model import RPM
 from rpmodels.observations import FactorSpec, Observations

@@ -6,7 +6,8 @@ from typing import Generic
 
 from typing_extensions import TypeVar
 
-from rpmodels.carriers import Factors, LocalParameters, Sites
+from rpmodels.carriers import Factors, Sites
+from rpmodels.local_parameters import LocalParameters
 from rpmodels.mixtures import Mixture
 from rpmodels.priors import Prior
 

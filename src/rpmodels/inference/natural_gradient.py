@@ -14,10 +14,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rpmodels import checks, errors
-from rpmodels.carriers import Factor, LocalParameters, SiteMarginal, Sites
+from rpmodels.carriers import Factor, SiteMarginal, Sites
 from rpmodels.families import Gaussian
 from rpmodels.free_energy import free_energy
 from rpmodels.inference.e_step import EStep, summed_potentials
+from rpmodels.local_parameters import LocalParameters
 from rpmodels.mixtures import ExpectedLogMixture, Mixture
 from rpmodels.priors import Posterior, Prior
 from rpmodels.step import Step

@@ -7,7 +7,6 @@ trained by what follows from it.
 """
 
 from rpmodels import checks
-from rpmodels.free_energy import site_marginal
 from rpmodels.inference.amortised import Amortised
 from rpmodels.inference.e_step import EStep, summed_potentials
 from rpmodels.mixtures import ExpectedLogMixture, Mixture
@@ -46,7 +45,7 @@ class Refined(EStep):
         posterior = step.prior.condition(summed_potentials(step.factors), step.sites)
         for _ in range(self.steps):
             sites = {
-                name: step.mixtures[name].refined(factor, site_marginal(posterior, factor))
+                name: step.mixtures[name].refined(factor, posterior.marginal(factor.targets))
                 for name, factor in step.factors.items()
             }
             posterior = step.prior.condition(summed_potentials(sites), step.sites)

@@ -4,9 +4,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rpmodels.carriers import LocalTable
 from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
+from rpmodels.local_parameters import LocalTable
 from rpmodels.mixtures import AtomMixture
 from rpmodels.observations import Observations
 

@@ -9,11 +9,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rpmodels import errors
-from rpmodels.carriers import Batch, Factor, Factors, LocalParameters, LocalTable, Sites
+from rpmodels.carriers import Batch, Factor, Factors, Sites
 from rpmodels.fitted import FittedRPM, Inferred
 from rpmodels.free_energy import FreeEnergy, free_energy
 from rpmodels.inference import summed_potentials
 from rpmodels.learning.loop import Objective, Parts, Values
+from rpmodels.local_parameters import LocalParameters, LocalTable
 from rpmodels.mixtures import (
     Empirical,
     ExtraAtoms,

@@ -290,8 +290,7 @@ def tabulate(mixture: AtomMixture[FiniteSupport]) -> TableMixture:
 
 
 def _own_log_count(own: Factor, like: Tensor) -> Float[Tensor, "N T"]:
-    counts = own.present.to(like.dtype)
-    return counts.log()
+    return own.present.to(like.dtype).log()
 
 
 def _resized(values: Float[Tensor, "S *rest"], sites: int, fill: float) -> Float[Tensor, "S2 *rest"]:
