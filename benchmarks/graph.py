@@ -125,7 +125,7 @@ def semi_markov_durations(seed: int) -> None:
         prior = JointChain.durations(3, 12)
         return rp.RPM(prior, {"x": Linear((6,), 3)}, targets={"x": ["state"]}, atoms=rp.mixtures.Pooled())
 
-    fitted = best_of(make, x, 400, 3, seed)
+    fitted = best_of(make, x, 250, 2, seed)
     prior = fitted.prior
     assert isinstance(prior, JointChain)
     steps = prior.chain.transition
@@ -151,7 +151,7 @@ def superposed_digits(seed: int) -> None:
         network = MLP((8, 8), 9, (50,), 0.2)
         return rp.RPM(JointChain.factorial({"a": 3, "b": 3}), {"x": network}, atoms=rp.mixtures.Pooled())
 
-    found = states_of(best_of(make, x, 1_000, 4, seed), x)
+    found = states_of(best_of(make, x, 800, 3, seed), x)
     right = []
     for pair in ((0, 1), (1, 0)):  # which chain is which is free
         orders = [metrics.match_states(world.z[..., c].ravel(), found[..., d].ravel(), 3) for c, d in enumerate(pair)]
