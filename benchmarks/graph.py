@@ -118,14 +118,14 @@ def states_of(fitted: FittedRPM, x: rp.Observations) -> Index:
 
 
 def semi_markov_durations(seed: int) -> None:
-    world = semi_markov(60, 80, seed)
+    world = semi_markov(60, 60, seed)
     x = rp.read({"x": world.x}, series=True)
 
     def make() -> rp.RPM:
-        prior = JointChain.durations(3, 12)
+        prior = JointChain.durations(3, 10)
         return rp.RPM(prior, {"x": Linear((6,), 3)}, targets={"x": ["state"]}, atoms=rp.mixtures.Pooled())
 
-    fitted = best_of(make, x, 400, 3, seed)
+    fitted = best_of(make, x, 150, 2, seed)
     prior = fitted.prior
     assert isinstance(prior, JointChain)
     steps = prior.chain.transition
@@ -135,8 +135,8 @@ def semi_markov_durations(seed: int) -> None:
     of, lengths = runs_of(world.z[..., 0])
     distances = []
     for state, learned in enumerate(steps.durations().double().numpy()):
-        own = lengths[of == order[state]].clip(max=12)
-        distances.append(0.5 * float(np.abs(np.bincount(own, minlength=13)[1:] / len(own) - learned).sum()))
+        own = lengths[of == order[state]].clip(max=10)
+        distances.append(0.5 * float(np.abs(np.bincount(own, minlength=11)[1:] / len(own) - learned).sum()))
     right = float((order[found] == world.z[..., 0]).mean())
     print(
         f"seed {seed}: states {right:.4f}, total variation of durations {np.round(distances, 4).tolist()}", flush=True
@@ -151,7 +151,7 @@ def superposed_digits(seed: int) -> None:
         network = MLP((8, 8), 9, (50,), 0.2)
         return rp.RPM(JointChain.factorial({"a": 3, "b": 3}), {"x": network}, atoms=rp.mixtures.Pooled())
 
-    found = states_of(best_of(make, x, 1_000, 4, seed), x)
+    found = states_of(best_of(make, x, 800, 3, seed), x)
     right = []
     for pair in ((0, 1), (1, 0)):  # which chain is which is free
         orders = [metrics.match_states(world.z[..., c].ravel(), found[..., d].ravel(), 3) for c, d in enumerate(pair)]

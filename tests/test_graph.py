@@ -352,3 +352,91 @@ def test_equal_families_share_one_tree():
     one, other = (JointStates(("a", "b"), (2, 2), ((0, 1),)) for _ in range(2))
     assert one == other
     assert one.tree is other.tree
+
+
+# ---- the estimator -----------------------------------------------------------------------------------
+
+
+def test_a_graph_of_one_latent_scores_as_a_categorical_model():
+    random = np.random.default_rng(0)
+    x = rp.read({name: random.standard_normal((12, 3)) for name in "ab"})
+    probabilities = torch.tensor([0.5, 0.3, 0.2], dtype=DOUBLE)
+    scores = []
+    for prior in (
+        rp.priors.CategoricalPrior.fixed(probabilities),
+        DiscreteGraph.fixed({"z": 3}, None, {"z": probabilities}),
+    ):
+        with seeded(0):
+            networks = {name: rp.recognition.Linear((3,), 3) for name in "ab"}
+        head = rp.recognition.AbsoluteHead()  # the same reference for both
+        model = rp.RPM(prior, networks, head=head, scaling="none", dtype=DOUBLE)
+        model.prepare(x)
+        scores.append(FittedRPM.collected(model, x).free_energies(x).total)
+    torch.testing.assert_close(*scores, rtol=1e-10, atol=1e-10)
+
+
+def rooms(n=400, seed=1000):
+    """Two places, three objects that are usually in one of them, and a view of each."""
+    random = np.random.default_rng(seed)
+    place = random.integers(2, size=n)
+    objects = [np.where(random.random(n) < 0.95, place, 1 - place) for _ in range(3)]
+    x = {f"view {k}": 4.0 * each[:, None] + random.standard_normal((n, 3)) for k, each in enumerate(objects)}
+    names = [f"object {k}" for k in range(3)]
+    told = {
+        "states": {"place": 2, **dict.fromkeys(names, 2)},
+        "parents": {name: ["place"] for name in names},
+        "targets": {f"view {k}": [name] for k, name in enumerate(names)},
+    }
+    return x, np.stack([place, *objects], 1), told
+
+
+def test_a_small_hierarchy_is_recovered_from_a_file_too(tmp_path):
+    x, z, told = rooms()
+    model = rp.RPGraph(**told, max_iter=120, n_init=2, random_state=0).fit(x)
+    found = model.predict(x)
+    right = [(rp.metrics.match_states(z[:, a], found[:, a], 2)[found[:, a]] == z[:, a]).mean() for a in range(4)]
+    assert min(right) > 0.97
+    table = model.tables_["object 0"]
+    np.testing.assert_allclose(np.sort(table, 1), [[0.05, 0.95]] * 2, atol=0.04)
+    np.testing.assert_allclose(model.joint(x, ["place"]), model.marginals(x)["place"], rtol=1e-5)
+    np.testing.assert_allclose(model.transform(x), np.concatenate(model.predict_proba(x), 1))
+    assert model.recognise(x["view 1"], "view 1").shape == (400, 2)
+    model.save(tmp_path / "graph.rpm")
+    again = rp.load(tmp_path / "graph.rpm")
+    np.testing.assert_array_equal(again.predict(x), found)
+    assert float(again.score(x)) == float(model.score(x))
+
+
+def test_known_tables_stay_and_wrong_arguments_are_refused():
+    x, _, told = rooms(60)
+    known = {"place": [0.25, 0.75]}
+    brief = {"max_iter": 2, "n_init": 1, "random_state": 0, "training": rp.Training(finish="none")}
+    model = rp.RPGraph(**told, tables=known, **brief).fit(x)
+    np.testing.assert_allclose(model.tables_["place"], known["place"], rtol=1e-6)
+    np.testing.assert_allclose(model.prior_["place"], known["place"], rtol=1e-5)
+    for wrong, words in (
+        ({"targets": {"nose": ["place"]}}, "nose"),
+        ({"targets": {"view 0": ["smell"]}}, "smell"),
+        (
+            {"parents": {"place": ["object 0"]}, "tables": {"place": [0.5, 0.5]}},
+            r"the table of 'place': expected shape",
+        ),
+        ({"states": {**told["states"], "place": 1}}, "states"),
+        ({"targets": None, "largest": 8}, r"16 joint states"),
+    ):
+        with pytest.raises(rp.RPModelsError, match=words):
+            rp.RPGraph(**{**told, **brief, **wrong}).fit(x)
+
+
+def test_labels_name_the_joint_states_of_their_targets():
+    x, z, told = rooms(200)
+    x = {**x, "name": np.array(["left", "right"])[z[:, 1]]}
+    told = {**told, "targets": {**told["targets"], "name": ["object 0"]}}
+    model = rp.RPGraph(**told, max_iter=100, n_init=1, random_state=0).fit(x)
+    names = model.state_names("name")
+    assert sorted(names) == ["left", "right"]
+    assert (model.predict_label({"view 0": x["view 0"]}, "name") == x["name"]).mean() > 0.97
+    assert model.impute(x, "name").shape == (200, 200)
+    drawn, states = model.sample(20)
+    assert set(drawn) == set(x)
+    assert states.shape == (20, 4)

@@ -5,7 +5,7 @@ shows a latent in what is left when the means of the states that are known alrea
 of is for the tables: with the factors as they are, these are learned in closed form from several random beginnings.
 """
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from rpmodels.recognition import reinitialise
 from rpmodels.seeding import seeded
 
 STARTS = 20
-"""Of k-means: with three, one latent in six had two of its six states merged (benchmarks/graph_worlds.py, hierarchy)."""
+"""Of k-means: with three, one latent in three had two of its six states merged (benchmarks/graph_worlds.py)."""
 BEGINNINGS = 8
 """Of the tables."""
 ROUNDS = 40
@@ -87,7 +87,7 @@ def clusters_of_latents(model: RPM, observations: Observations, seed: int) -> ND
     return states
 
 
-def _without(table: NDArray[np.float64], known: list[NDArray[np.int64]]) -> NDArray[np.float64]:
+def _without(table: NDArray[Any], known: list[NDArray[np.int64]]) -> NDArray[Any]:
     """What is left when the mean of every joint state is taken away."""
     if not known:
         return table
