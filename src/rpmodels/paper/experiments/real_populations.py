@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
 from rpmodels import RPGPFA, datasets
@@ -23,6 +24,7 @@ from rpmodels.evaluation.rivals import LINEAR
 from rpmodels.inference import NaturalGradient
 from rpmodels.observations import read
 from rpmodels.paper.experiments.experiment import Outcome
+from rpmodels.paper.experiments.real_examples import example
 from rpmodels.paper.experiments.real_sets import RealSet, Task
 
 HELD_OUT = 0.25
@@ -33,11 +35,13 @@ REFINED = NaturalGradient(steps=2)
 
 @dataclass(frozen=True)
 class Trials:
-    """Counts (T_n, units), behaviour (T_n, D), and which trials are learnt from and judged by."""
+    """Counts (T_n, units), behaviour (T_n, D), which trials are learnt from and judged by, and a label for each."""
 
     counts: Bins
     behaviour: Bins
     folds: list[Fold]
+    labels: NDArray[np.int64]
+    """What figures tell trials apart by."""
 
 
 class Population(RealSet):
@@ -54,6 +58,10 @@ class Population(RealSet):
     """The same fit with the freedom that smoothed rivals have: a width for every reading, chosen on training trials."""
     rivals = LINEAR
     readings: Mapping[str, Reading] = READINGS
+    drawn = 2
+    """The number of latents that is drawn, where it was run."""
+    told: Mapping[str, Sequence[str]] = {"from latents": ("z₁", "z₂")}
+    """What behaviour is drawn as, and from what it is read: "from latents" by neighbours, "from rates" by a line."""
 
     @property
     def methods(self) -> Sequence[str]:
@@ -70,7 +78,10 @@ class Population(RealSet):
         ask = self._own if task.method in (self.own, self.smoothed) else self._peer
         found = [ask(task, data, fold) for fold in data.folds]
         metrics = {name: float(np.mean([each.metrics[name] for each in found])) for name in found[0].metrics}
-        return Outcome(metrics, {"folds": [{**each.metrics, **each.extras} for each in found]})
+        extras = [{**each.extras} for each in found]
+        shown = [each.pop("example") for each in extras]
+        folds = [{**each.metrics, **more} for each, more in zip(found, extras, strict=True)]
+        return Outcome(metrics, {"folds": folds, "example": shown[0]})
 
     def _own(self, task: Task, data: Trials, fold: Fold) -> Outcome:
         model = RPGPFA(int(task.condition), random_state=task.seed, **task.fit)
@@ -83,11 +94,12 @@ class Population(RealSet):
         if task.method == self.smoothed:
             latents, widths = self._smoothed(task, found, data, fold)
         if not model.populations_:
-            return self._outcome(latents, poisson_rates(found, data.counts, fold[0]), data, fold, {}, widths)
+            rates = poisson_rates(found, data.counts, fold[0])
+            return self._outcome(latents, rates, data, fold, {}, widths)
         gained = gained_by(model, training, held_out, self._hidden(task, data), REFINED)
         names = {RATES: "co_smoothing", PROBABILITIES: "co_smoothing_own"}
         bits = {name: gained[measure].total for measure, name in names.items()}
-        return self._outcome(latents, _doubles(model.rates(data.counts)), data, fold, bits, widths)
+        return self._outcome(latents, _doubles(model.rates(data.counts)), data, fold, bits, widths, model.tuning())
 
     def _smoothed(
         self, task: Task, found: Bins, data: Trials, fold: Fold
@@ -121,10 +133,13 @@ class Population(RealSet):
         data: Trials,
         fold: Fold,
         bits: Mapping[str, float],
-        extras: Mapping[str, Any] | None = None,
+        extras: Mapping[str, Any],
+        tuning: Any = None,
     ) -> Outcome:
         from_rates = self._read({self._first: rates}, data, fold)[self._first]
-        return Outcome({**self._read(found, data, fold), f"{self._first}_rates": from_rates, **bits}, extras or {})
+        shown = example(found, rates, data.behaviour, data.labels, fold, tuning)
+        metrics = {**self._read(found, data, fold), f"{self._first}_rates": from_rates, **bits}
+        return Outcome(metrics, {**extras, "example": shown})
 
     @property
     def _first(self) -> str:
@@ -137,24 +152,35 @@ class Population(RealSet):
 class Track(Population):
     """Position of a rat on a linear track, from CA1."""
 
+    drawn = 3
+    told: Mapping[str, Sequence[str]] = {"from latents": ("position on the track",)}
+
     def trials(self, seed: int, folds: int) -> Trials:
         """Runs up and down, dealt at random."""
         runs = datasets.load_hippocampus().runs()
-        return Trials(runs.counts, runs.position, list(TrialFolds(folds, seed).split(runs.counts)))
+        dealt = list(TrialFolds(folds, seed).split(runs.counts))
+        return Trials(runs.counts, runs.position, dealt, runs.direction)
 
 
 class Barriers(Population):
     """Velocity of a monkey's hand, from motor cortex."""
 
+    drawn = 8
+    told: Mapping[str, Sequence[str]] = {"from rates": ("vₓ (mm/s)", "v_y (mm/s)")}
+
     def trials(self, seed: int, folds: int) -> Trials:
         """Dealt so that every fold has its share of every condition."""
         maze = datasets.load_mc_maze()
         splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
-        return Trials(list(maze.counts), list(maze.velocity), list(splitter.split(maze.condition, maze.condition)))
+        dealt = list(splitter.split(maze.condition, maze.condition))
+        return Trials(list(maze.counts), list(maze.velocity), dealt, maze.condition)
 
 
 class Targets(Population):
     """Direction of a reach, bin by bin, from motor cortex: right within π/8."""
+
+    drawn = 4
+    told: Mapping[str, Sequence[str]] = {"from rates": ("cosine", "sine")}
 
     def __init__(self) -> None:
         self.readings = {"direction": right_direction}
@@ -165,7 +191,8 @@ class Targets(Population):
         ends = np.round(np.array([0.8, 0.9]) * len(reach)).astype(int)
         points = np.stack([np.cos(reach.angle), np.sin(reach.angle)], -1)
         behaviour = [np.tile(point, (len(each), 1)) for point, each in zip(points, reach.counts, strict=True)]
-        return Trials(reach.counts, behaviour, [(np.arange(ends[0]), np.arange(ends[1], len(reach)))])
+        fold = (np.arange(ends[0]), np.arange(ends[1], len(reach)))
+        return Trials(reach.counts, behaviour, [fold], reach.target)
 
 
 class Simulated(Population):
@@ -184,7 +211,8 @@ class Simulated(Population):
         z = np.swapaxes(drawn, 1, 2)
         loadings = 0.7 * random.standard_normal((n_latents, n_units)) / np.sqrt(n_latents)
         counts = random.poisson(np.exp(z @ loadings - 0.7)).astype(np.float64)
-        return Trials(list(counts), list(z), list(TrialFolds(folds, seed).split(z)))
+        dealt = list(TrialFolds(folds, seed).split(z))
+        return Trials(list(counts), list(z), dealt, np.zeros(n_trials, np.int64))
 
 
 def _doubles(trials: Any) -> Bins:
