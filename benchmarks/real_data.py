@@ -2,7 +2,7 @@
 
 python benchmarks/real_data.py [--sets mc_maze reach …] [--models GPFA …] [--conditions 4 8] [--seeds 0 1 2]
     [--keep] [--out FILE]
-python benchmarks/real_data.py --figures
+python benchmarks/real_data.py --figures | --table
 
 What FILE holds already is not run again. Numbers are the means over folds that the experiment reports. With --keep what
 figures show of seed 0 (latents, behaviour, tuning of one fold) is kept in results/real-data, and --figures draws from
@@ -24,6 +24,7 @@ from rpmodels.persistence import write_json
 
 ROOT = Path(__file__).parent.parent
 OUT, KEPT = ROOT / "docs" / "results" / "real-data" / "rows.json", ROOT / "results" / "real-data"
+NAMES = ("set", "condition", "model", "seed")
 SETTINGS = EXPERIMENT.presets["paper"]
 
 
@@ -56,7 +57,7 @@ def one(row: Row, seed: int, keep: bool) -> dict[str, Any]:
 
 def named(row: Row, seed: int) -> dict[str, Any]:
     """Whose line it is."""
-    return {"set": row.method, "condition": row.condition, "model": row.model, "seed": seed}
+    return dict(zip(NAMES, (row.method, row.condition, row.model, seed), strict=True))
 
 
 def draw(path: Path) -> None:
@@ -66,10 +67,37 @@ def draw(path: Path) -> None:
         example = KEPT / f"{row.slug}.json"
         extras = {"example": json.loads(example.read_text(encoding="utf-8"))} if example.exists() else {}
         own = [each for each in lines if named(row, each["seed"]).items() <= each.items()]
-        metrics = [{k: v for k, v in each.items() if k not in (*named(row, 0), "cpu")} for each in own]
+        metrics = [{k: v for k, v in each.items() if k not in (*NAMES, "cpu")} for each in own]
         if own:
             outcomes[row] = [Outcome(each, extras) for each in metrics]
     EXPERIMENT.figures(outcomes, SETTINGS, path.parent)
+
+
+def told(lines: list[dict[str, Any]]) -> str:
+    """Markdown: a table for every set, the mean over seeds and, of several, the lowest and the highest."""
+    found = []
+    for name in dict.fromkeys(row.method for row in EXPERIMENT.rows(SETTINGS)):
+        of_set = [each for each in lines if each["set"] == name]
+        numbers = list(dict.fromkeys(key for each in of_set for key in each if key not in (*NAMES, "cpu")))
+        found += [
+            f"\n## {name}\n",
+            f"| | method | {' | '.join(numbers)} | seeds | s |",
+            "|---" * (len(numbers) + 4) + "|",
+        ]
+        for row in EXPERIMENT.rows(SETTINGS):
+            own = [each for each in of_set if named(row, each["seed"]).items() <= each.items()]
+            if own:
+                cells = [_cell([each[key] for each in own if key in each]) for key in numbers]
+                seconds = sum(each["cpu"] for each in own) / len(own)
+                found.append(f"| {row.condition} | {row.model} | {' | '.join(cells)} | {len(own)} | {seconds:.0f} |")
+    return "\n".join(found)
+
+
+def _cell(values: list[float]) -> str:
+    if not values:
+        return ""
+    mean, low, high = f"{sum(values) / len(values):.3f}", f"{min(values):.3f}", f"{max(values):.3f}"
+    return mean if low == high else f"{mean} ({low} – {high})"
 
 
 if __name__ == "__main__":
@@ -80,13 +108,14 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--keep", action="store_true", help="keep what figures show")
     parser.add_argument("--figures", action="store_true", help="run nothing, and draw")
+    parser.add_argument("--table", action="store_true", help="run nothing, and print means over seeds")
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     given.out.parent.mkdir(parents=True, exist_ok=True)
     for seed in given.seeds:
-        for row in [] if given.figures else wanted(given):
+        for row in [] if given.figures or given.table else wanted(given):
             if any(named(row, seed).items() <= each.items() for each in known(given.out)):
                 continue
             line = json.dumps(one(row, seed, given.keep))
@@ -95,3 +124,5 @@ if __name__ == "__main__":
                 file.write(line + "\n")
     if given.figures:
         draw(given.out)
+    if given.table:
+        print(told(known(given.out)))

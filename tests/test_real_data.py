@@ -16,7 +16,8 @@ from rpmodels.paper.experiments import real_populations
 from rpmodels.paper.experiments.experiment import every_experiment
 from rpmodels.paper.experiments.real_data import EXPERIMENT, SETS, Settings
 from rpmodels.paper.experiments.real_examples import axes_of, example
-from rpmodels.paper.experiments.real_populations import Population, Simulated, poisson_rates, right_direction
+from rpmodels.paper.experiments.real_populations import Population, poisson_rates
+from rpmodels.paper.experiments.real_recordings import Simulated, right_direction
 from rpmodels.paper.experiments.real_sets import Task
 from rpmodels.paper.experiments.real_states import balanced_f1, best_names, table
 from rpmodels.paper.experiments.runner import run_experiment

@@ -8,7 +8,8 @@ from typing import Any
 from rpmodels.paper.experiments.experiment import Experiment, Outcome, Row
 from rpmodels.paper.experiments.figures import save
 from rpmodels.paper.experiments.real_figures import OWN, co_smoothing, decoded, dots, examples, trajectories, tuning
-from rpmodels.paper.experiments.real_populations import Barriers, Population, Simulated, Targets, Track
+from rpmodels.paper.experiments.real_populations import Population
+from rpmodels.paper.experiments.real_recordings import Barriers, Simulated, Targets, Track
 from rpmodels.paper.experiments.real_sets import RealSet, Task
 from rpmodels.paper.experiments.real_states import Night, Places
 

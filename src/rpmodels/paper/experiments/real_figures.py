@@ -6,6 +6,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from rpmodels.paper.experiments.experiment import Outcome, Row
@@ -144,6 +145,6 @@ def co_smoothing(outcomes: Mapping[str, Outcomes]) -> Any:
     axes[0, 0].set_ylabel("bits a spike")
     drawn = {row.model for of_set in outcomes.values() for row in of_set}
     words = [name for name in COLOURS if name in drawn]
-    handles = [plt.Rectangle((0, 0), 1, 1, color=COLOURS[name], alpha=0.6) for name in words]
+    handles = [Rectangle((0, 0), 1, 1, color=COLOURS[name], alpha=0.6) for name in words]
     figure.legend(handles, words, frameon=False, fontsize="small", loc="outside lower center", ncols=len(words))
     return figure
