@@ -11,6 +11,7 @@ from rpmodels.learning.loop import Objective, State, steps
 from rpmodels.learning.moves import Move, SplitMerge
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.learning.run import Run
+from rpmodels.learning.series_clusters import KMeansOverTime
 from rpmodels.learning.settings import RULES, Strong, TrainingSettings
 from rpmodels.learning.site_moves import SplitMergeSites
 from rpmodels.learning.starts import (
@@ -34,6 +35,7 @@ __all__ = [
     "Finish",
     "GivenStart",
     "KMeans",
+    "KMeansOverTime",
     "LongStart",
     "Minibatches",
     "Mixture",
