@@ -10,8 +10,8 @@ from rpmodels.evaluation import Decoder
 from rpmodels.evaluation.folds import Index, subset
 from rpmodels.evaluation.methods import Bins
 
-SHOWN = 12
-"""Held-out trials whose behaviour is shown."""
+SHOWN = 6
+"""Held-out trials whose behaviour is shown, from the first to the last."""
 UNITS = 6
 AXES = 3
 DIGITS = 3
@@ -44,7 +44,7 @@ def paths(latents: Bins, labels: NDArray[Any], fold: tuple[Index, Index], tuning
 def read_trials(kind: str, signals: Bins, behaviour: Bins, fold: tuple[Index, Index]) -> dict[str, Any]:
     """Behaviour of some held-out trials, true and as a decoder of the training trials tells it from these signals."""
     decoder = Decoder(kind).fit(subset(signals, fold[0]), subset(behaviour, fold[0]))
-    shown = fold[1][:SHOWN]
+    shown = fold[1][np.linspace(0, len(fold[1]) - 1, min(SHOWN, len(fold[1]))).round().astype(int)]
     return {
         "decoded": [_short(each) for each in decoder.predict(subset(signals, shown))],
         "true": [_short(each) for each in subset(behaviour, shown)],

@@ -83,16 +83,16 @@ def _bundle(ax: Any, trials: Sequence[NDArray[Any]], colour: Any) -> None:
     ax.plot(*mean[0, :2], "o", color=colour, ms=4)
 
 
-def decoded(shown: Mapping[str, Any], source: str, labels: Sequence[str], count: int = 6) -> Any:
+def decoded(shown: Mapping[str, Any], source: str, labels: Sequence[str]) -> Any:
     """Behaviour of held-out trials side by side, true in black and as each method tells it."""
     first = next(iter(shown.values()))[source]
-    truth = [np.array(each) for each in first["true"]][:count]
+    truth = [np.array(each) for each in first["true"]]
     figure, axes = plt.subplots(len(labels), 1, figsize=(8, 0.6 + 1.6 * len(labels)), sharex=True, squeeze=False,
                                 layout="constrained")  # fmt: skip
     for d, (ax, label) in enumerate(zip(axes[:, 0], labels, strict=True)):
         _side_by_side(ax, [each[:, d] for each in truth], "k", "true", 2.0)
         for name, each in shown.items():
-            told = [np.array(trial)[:, d] for trial in each[source]["decoded"][:count]]
+            told = [np.array(trial)[:, d] for trial in each[source]["decoded"]]
             _side_by_side(ax, told, COLOURS[name], name, 1.2)
         ax.set_ylabel(label)
         ax.spines[["top", "right"]].set_visible(False)

@@ -28,7 +28,7 @@ class Barriers(Population):
     """Velocity of a monkey's hand, from motor cortex."""
 
     drawn = 8
-    told: Mapping[str, Sequence[str]] = {"from rates": ("vₓ (mm/s)", "v_y (mm/s)")}
+    told: Mapping[str, Sequence[str]] = {"from rates": ("$v_x$ (mm/s)", "$v_y$ (mm/s)")}
 
     def trials(self, seed: int, folds: int) -> Trials:
         """Dealt so that every fold has its share of every condition."""
