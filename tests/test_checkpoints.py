@@ -329,7 +329,7 @@ def test_an_interrupt_before_anything_was_learnt_is_an_interrupt(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(importlib.import_module("rpmodels.learning.tournament"), "enter", interrupted)
+    monkeypatch.setattr(importlib.import_module("rpmodels.learning.field"), "enter", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(series(seed=1))
     assert model.score_ == before

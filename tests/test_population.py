@@ -16,10 +16,10 @@ from rpmodels import generative
 from rpmodels.carriers import SiteMarginal
 from rpmodels.families import DiagonalGaussian, FullGaussian
 from rpmodels.fitted import FittedRPM
-from rpmodels.inference import Amortised, NaturalGradient
+from rpmodels.inference import Amortised, NaturalGradient, Refined
 from rpmodels.learning import RPMObjective
 from rpmodels.log_weight import by_quadrature, importance
-from rpmodels.mixtures import InteriorBound, PerSite, Pooled, PopulationMixture
+from rpmodels.mixtures import InteriorBound, PerSite, Pooled, PopulationMixture, channel_sums
 from rpmodels.mixtures.population import IN_TRAINING, OTHERWISE
 from rpmodels.priors import GaussianPrior, GaussianProcessPrior
 from rpmodels.recognition import ChannelCurves
@@ -391,3 +391,90 @@ def test_a_linear_model_is_what_curves_begin_at():
     (inferred,) = model.posterior(observations)
     expected = natural(model.prior.family, mean, np.broadcast_to(np.linalg.inv(precision), (60, 2, 2)))
     np.testing.assert_allclose(as_numpy(inferred.posterior.eta[:, 0]), expected.numpy(), atol=1e-6)
+
+
+# ---- the refined E-step ---------------------------------------------------------------------------------
+
+
+def site_of(channel, x, mean, sd, points=801):
+    """The best normal site of f/F near N(mean, sd²): a and b from derivatives of log f/F − log r by differences."""
+    step = 1e-4
+
+    def expected(m, v):
+        return oracle.expected(lambda u: channel.log_weight(x, u[:, 0]), np.array([m]), np.array([[v]]), points)
+
+    by_mean = (expected(mean + step, sd**2) - expected(mean - step, sd**2)) / (2 * step)
+    by_variance = (expected(mean, sd**2 + step) - expected(mean, sd**2 - step)) / (2 * step)
+    b = max(0.0, -2.0 * by_variance)
+    return by_mean + b * mean, b
+
+
+@each_prior
+def test_a_refined_site_has_the_derivatives_of_the_expected_log(prior):
+    model, observations = of(prior(2), counts(30, 3))
+    every, _ = taken_apart(model)
+    (inferred,) = model.posterior(observations)
+    q = SiteMarginal(lambda: inferred.posterior.eta, lambda: inferred.posterior.mu)
+    mixture = finer(model.summary("x"), 60)
+    found = mixture.refined(inferred.factors["x"], q).g[:, 0].detach().numpy()
+    for n in range(6):
+        m, s = normal(model.prior.family, inferred.posterior.eta[n, 0])
+        first, second = np.zeros(2), np.zeros((2, 2))
+        for c, channel in enumerate(every):
+            seen = int(observations.values["x"][n, 0, c])
+            a, b = site_of(channel, seen, channel.w @ m, np.sqrt(channel.w @ s @ channel.w))
+            first += a * channel.w
+            second -= 0.5 * b * np.outer(channel.w, channel.w)
+        np.testing.assert_allclose(found[n], np.concatenate([first, second.ravel()]), rtol=1e-3, atol=1e-4)
+
+
+def test_slopes_over_values_are_derivatives():
+    generator = torch.Generator().manual_seed(0)
+    options = {"dtype": torch.float64, "generator": generator}
+    u, a = torch.randn(3, 2, 4, 5, **options), torch.randn(5, 3, **options)
+    b, values = torch.rand(5, 3, **options), torch.randn(2, 5, 3, **options)
+    inputs = tuple(each.requires_grad_() for each in (u, a, b, values))
+    (brute,) = torch.autograd.grad(torch.logsumexp(channel_sums.log_terms(*inputs), -1).sum(), u)
+    torch.testing.assert_close(channel_sums.slopes(*inputs), brute, rtol=0, atol=1e-12)
+    assert torch.autograd.gradcheck(channel_sums.slopes, inputs)
+    assert torch.autograd.gradcheck(channel_sums.log_sums, inputs)
+
+
+def test_refined_steps_end_at_the_highest_free_energy():
+    """Many steps of it are the fixed point that natural gradients with step control find; one is most of the way.
+
+    Channels are log-linear (a in proportion to the score, one b), so that no site has a precision below zero.
+    """
+
+    def bound(e_step):
+        model, observations = of(standard(2), counts(40, 4), e_step=e_step)
+        with torch.no_grad():
+            for name in ("bend", "bend_of_precision"):
+                getattr(model.recogniser("x").network, name).zero_()
+        return FittedRPM.collected(model.pattern, observations).free_energies(observations).values
+
+    once, twice, often = (bound(Refined(steps)) for steps in (1, 2, 40))
+    amortised, best = bound(Amortised()), bound(NaturalGradient(200, tol=1e-12))
+    np.testing.assert_allclose(often, best, atol=1e-6)
+    assert best.mean() - once.mean() < 0.3 * (best.mean() - amortised.mean())
+    assert amortised.mean() < once.mean() < twice.mean() <= best.mean() + 1e-6
+
+
+def test_gradients_go_through_refinement():
+    x = np.concatenate([counts(12, 2), np.random.default_rng(1).standard_normal((12, 2))], 1)
+    x[0, 1] = x[3, 3] = np.nan
+    model, observations = of(standard(2), x, e_step=Refined(2))
+    objective = RPMObjective(model.pattern, observations)
+    batch = observations.batch(np.arange(12), torch.float64, torch.device("cpu"))
+
+    def value():
+        return objective.evaluate(batch).energy.total.sum()
+
+    shared = [each for each in model.pattern.parameters() if each.requires_grad]
+    gradients = torch.autograd.grad(value(), shared)
+    random = np.random.default_rng(0)
+    for parameter, gradient in zip(shared, gradients, strict=True):
+        for place in random.integers(0, parameter.numel(), 4):
+            index = tuple(int(each) for each in np.unravel_index(place, tuple(parameter.shape)))
+            quotient = central_difference(value, parameter.data, index, 1e-5)
+            assert float(gradient[index]) == pytest.approx(quotient, rel=1e-5, abs=1e-6)

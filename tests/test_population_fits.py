@@ -546,3 +546,12 @@ def test_gaps_of_populations_know_their_data():
     assert len(evaluation.gap(model, x, longer=2, n_runs=1).rows) == 3
     with pytest.raises(rp.RPModelsError, match="expected the data that this RPGPFA was fitted to"):
         evaluation.gap(model, x[:5], longer=2, n_runs=1)
+
+
+def test_refined_fits_are_saved_and_read_as_they_were(tmp_path):
+    x = spikes()[0][:12]
+    model = brief(rp.RPGPFA, 2, inference=rp.Inference(e_step="refined")).fit(x)
+    model.save(tmp_path / "model.rpm")
+    again = rp.load(tmp_path / "model.rpm")
+    np.testing.assert_array_equal(again.transform(x), model.transform(x))
+    assert np.abs(model.posterior(x, e_step="amortised").mean - model.posterior(x).mean).max() > 1e-4

@@ -68,6 +68,33 @@ def test_the_sampled_mixture_is_a_mixture_of_the_sample_and_the_own_atom():
         torch.testing.assert_close(got[n, t], expected)
 
 
+def test_the_last_steps_draw_as_many_as_their_pairs_allow():
+    factor = some_factor()  # of 20 sites, 17 of which are there
+    for pairs, drawn in ((40, 6), (200, 10), (339, 16)):
+        policy = Pooled(6, pairs)
+        for each, count in ((policy, 6), (policy.settled(), drawn)):
+            assert each.for_a_step(FAMILY, REFERENCE, factor, WEIGHTS, factor).g.shape == (1, count, 2)
+    whole = Pooled(6, 340).settled().for_a_step(FAMILY, REFERENCE, factor, WEIGHTS, factor)
+    assert whole.own is None  # all of them: every own one is there
+    assert whole.g.shape == (1, 20, 2)
+    for policy in (Pooled(6), Pooled()):
+        step = policy.settled().for_a_step(FAMILY, REFERENCE, factor, WEIGHTS, factor)
+        assert step.g.shape[1] == (policy.sample or 20)
+
+
+def test_a_fit_settles_when_its_rate_falls_and_again_when_it_goes_on(monkeypatch):
+    x = rp.datasets.plain_ball(n_trials=6, n_times=10, random_state=0).x
+    seen = []
+    ask = Pooled.for_a_step
+    monkeypatch.setattr(Pooled, "for_a_step", lambda self, *a: (seen.append(self._drawn(a[-1])), ask(self, *a))[1])
+    options = {"max_iter": 20, "n_init": 1, "retries": 0, "n_inducing": 4, "random_state": 0, "finish": "none"}
+    model = made(rp.RPGPFA, atoms=Pooled(8, 60 * 16), **options)
+    model.fit(x)
+    steps = model.n_iter_ - sum(each.lessons for each in model.restarts_)
+    falling = steps - round((1.0 - model.low_rate) * steps)
+    assert seen == [8] * (steps - falling) + [16] * falling
+
+
 def test_gradients_reach_drawn_and_own_atoms():
     factor = some_factor()
     step = Pooled(3).for_a_step(FAMILY, REFERENCE, factor, WEIGHTS, factor)

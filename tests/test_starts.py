@@ -310,13 +310,20 @@ def test_leagues_halve_by_themselves_until_the_final():
     taught = [contender(Taught(), value) for value in (9.0, 8.0, 7.0)]
     free = [contender(RandomStart(), value) for value in (3.0, 2.0, 1.0)]
     everyone = sorted(taught + free, key=lambda each: each.free_energy, reverse=True)
-    first = _kept(everyone, final=False)
+
+    def kept(alive, final, finalists=1):
+        return [each.free_energy for each in _kept(alive, final, finalists)]
+
+    first = _kept(everyone, final=False, finalists=1)
     assert [each.free_energy for each in first] == [9.0, 8.0, 3.0, 2.0]
-    second = _kept(first, final=False)
+    second = _kept(first, final=False, finalists=1)
     assert [each.free_energy for each in second] == [9.0, 3.0]
-    assert [each.free_energy for each in _kept(second, final=False)] == [9.0, 3.0]
-    assert [each.free_energy for each in _kept(second, final=True)] == [9.0]
-    assert [each.free_energy for each in _kept(first, final=True)] == [9.0, 3.0]  # leagues end first
+    assert kept(second, final=False) == [9.0, 3.0]
+    assert kept(second, final=True) == [9.0]
+    assert kept(first, final=True) == [9.0, 3.0]  # leagues end first
+    assert kept(second, final=False, finalists=3) == [9.0, 3.0]
+    assert kept(first, final=False, finalists=3) == [9.0, 8.0, 3.0]  # as many as may be compared by their ends
+    assert kept(everyone, final=True, finalists=3) == [9.0, 8.0, 3.0]  # whatever their league
 
 
 def test_a_taught_start_that_leads_early_removes_no_free_one_before_the_final():

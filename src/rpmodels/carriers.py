@@ -174,6 +174,12 @@ class Curves:
         """wᵀSw of every channel."""
         return ((spread @ self.directions.mT).mT * self.directions).sum(-1)
 
+    def potential(self, a: Float[Tensor, "N T C"], b: Float[Tensor, "N T C"]) -> Float[Tensor, "N T d"]:
+        """Σ_c a_c w_c and −½ Σ_c b_c w_c w_cᵀ: what channels say together, in natural parameters."""
+        w = self.directions
+        pairs = (w[:, :, None] * w[:, None]).flatten(1)
+        return torch.cat([a @ w, -0.5 * b @ pairs], -1)
+
 
 @dataclass(frozen=True)
 class Channels:

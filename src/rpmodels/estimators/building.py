@@ -9,7 +9,6 @@ from rpmodels.estimators.networks import Layers, channel_curves, linear_for_coun
 from rpmodels.estimators.private import n_private, targets_of
 from rpmodels.estimators.regularisation import Regularisation, either
 from rpmodels.families import Family
-from rpmodels.inference import EStep
 from rpmodels.mixtures import AtomPolicy, ExpectedLogMixture, FixedGrid, Marginal
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -36,7 +35,7 @@ def model_of_angles(
         linear_for_counts(network, observations),
         chosen,
         default,
-        e_step=parts.named("e_step", given.e_step, parts.E_STEPS, EStep),
+        e_step=parts.e_step(given.e_step),
         expected_log_mixture=parts.named(
             "expected_log_mixture", given.expected_log_mixture, known, ExpectedLogMixture, 1
         ),
@@ -102,7 +101,7 @@ def model_of_numbers(
     return RPM(
         prior(parts.family(covariance, n_latents)),
         made | {name: channel_curves(observations, name, latents[name]) for name in populations},
-        e_step=parts.named("e_step", inference.e_step, parts.E_STEPS, EStep),
+        e_step=parts.e_step(inference.e_step, bool(populations)),
         expected_log_mixture=parts.named(
             "expected_log_mixture", approximation, parts.APPROXIMATIONS, ExpectedLogMixture, max(latents.values())
         ),

@@ -69,10 +69,11 @@ class Inference(Group):
         "how ⟨log F⟩ is computed: in closed form (interior), or as named; quadrature for K ≤ 3", default=AUTO,
     )  # fmt: skip
     e_step: Any = argument(
-        Word(*parts.E_STEPS) | Instance(EStep),
-        "how q is found; free_inducing is the paper's q(U), for RPGPFA; partly_heard: in training from a random half "
-        "of the times, for slow latents",
-        default="amortised",
+        Word(*parts.E_STEPS) | Instance(EStep) | LEFT,
+        "how q is found; auto: amortised, and of populations refined in the last steps of a fit and afterwards; "
+        "free_inducing is the paper's q(U), for RPGPFA; partly_heard: in training from a random half of the times, for "
+        "slow latents; refined: of populations, in all steps",
+        default=AUTO,
     )
     atoms: Any = argument(
         LEFT | Word("per_time", "pooled") | Instance(AtomPolicy),

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 
 from rpmodels import checks, errors, mixtures
+from rpmodels.estimators.arguments import AUTO
 from rpmodels.families import DiagonalGaussian, Family, FullGaussian
-from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient, PartlyHeard
+from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient, PartlyHeard, Refined
 from rpmodels.learning import Finish, NoFinish, QuasiNewton
 from rpmodels.mixtures import ExpectedLogMixture, Marginal
 from rpmodels.priors import CategoricalPrior, MarkovChainPrior, stationary
@@ -30,6 +31,7 @@ E_STEPS: dict[str, Callable[[], EStep]] = {
     "free": FreePotentials,
     "free_inducing": FreeInducing,
     "partly_heard": PartlyHeard,
+    "refined": Refined,
 }
 PRECISIONS = ("network", "constant")
 FAMILIES: dict[str, Callable[[int], Family]] = {"diagonal": DiagonalGaussian, "full": FullGaussian}
@@ -49,6 +51,14 @@ def named(what: str, choice: Any, known: Mapping[str, Callable[..., Any]], kind:
     if not isinstance(choice, str) or choice not in known:
         raise errors.bad_choice(what, (*known, f"a {kind.__name__}"), choice)
     return known[choice](*arguments)
+
+
+def e_step(choice: Any, populations: bool = False) -> EStep:
+    """By name or made by the user; auto: amortised, and of populations refined in the last steps and afterwards."""
+    if choice == AUTO:
+        return Refined(late=True) if populations else Amortised()
+    made: EStep = named("e_step", choice, E_STEPS, EStep)
+    return made
 
 
 def family(choice: str, latents: int) -> Family:

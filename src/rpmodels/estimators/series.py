@@ -15,6 +15,8 @@ from rpmodels.observations import Observations, adapters, read, recording_on_one
 
 SAMPLE = 128
 """Pooled atoms drawn in every training step (docs/results/atoms.md)."""
+PAIRS = 2**22
+"""Of sites and pooled atoms in each of the last steps, whose rate falls."""
 ALIGNED_TRIALS = 40
 """As many trials on one grid make a mixture per time good enough (docs/results/atoms.md)."""
 
@@ -113,7 +115,7 @@ def atoms_of_series(choice: Any, observations: Observations) -> AtomPolicy:
     """By name ("auto", "per_time", "pooled"), or a policy of the user's."""
     if isinstance(choice, AtomPolicy):
         return choice
-    known: dict[str, AtomPolicy] = {"per_time": PerSite(), "pooled": Pooled(SAMPLE)}
+    known: dict[str, AtomPolicy] = {"per_time": PerSite(), "pooled": Pooled(SAMPLE, PAIRS)}
     if choice == "auto":
         aligned = observations.has_common_times() and bool(observations.exists.all())
         return known["per_time" if aligned and len(observations) >= ALIGNED_TRIALS else "pooled"]

@@ -6,8 +6,9 @@ from rpmodels.inference.exact import ExactEStep
 from rpmodels.inference.free import FreeInducing, FreePotentials
 from rpmodels.inference.natural_gradient import NaturalGradient
 from rpmodels.inference.partial import PartlyHeard
+from rpmodels.inference.refined import Refined
 
 __all__ = [
     "Amortised", "EStep", "ExactEStep", "FreeInducing", "FreePotentials", "NaturalGradient", "PartlyHeard",
-    "summed_potentials",
+    "Refined", "summed_potentials",
 ]  # fmt: skip

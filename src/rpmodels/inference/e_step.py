@@ -34,6 +34,10 @@ class EStep(ABC, Generic[P]):
         """Per-trial parameters it wants to own, from what the untrained factors sum to; none by default."""
         return {}
 
+    def on_the_way(self) -> "EStep":
+        """Its form for all but the last steps of a fit, where something cheaper leads to the same place."""
+        return self
+
     def for_new_data(self) -> "EStep":
         """Its form for new data, which have no parameters of their own."""
         return self

@@ -6,6 +6,7 @@ from rpmodels.learning.clusters import KMeans, Mixture, Spectra
 from rpmodels.learning.consumers import TimeLimit
 from rpmodels.learning.contenders import Attempt, Plan
 from rpmodels.learning.devices import device_of, dtype_of
+from rpmodels.learning.field import Context
 from rpmodels.learning.finish import Finish, NoFinish, QuasiNewton
 from rpmodels.learning.loop import Objective, State, steps
 from rpmodels.learning.moves import Move, SplitMerge
@@ -24,7 +25,7 @@ from rpmodels.learning.starts import (
     Start,
     StatesStart,
 )
-from rpmodels.learning.tournament import Context, tournament
+from rpmodels.learning.tournament import tournament
 from rpmodels.learning.train import train
 
 __all__ = [

@@ -54,6 +54,9 @@ class Objective(nn.Module, ABC, Generic[Model]):
     def after_step(self) -> None:
         """The closed-form part of the M-step, after the gradient step."""
 
+    def settle(self, last: bool) -> None:
+        """Whether the steps to come are the last ones, in which the rate falls."""
+
     def skip_step(self) -> None:
         """What a step that was not taken has left behind."""
 

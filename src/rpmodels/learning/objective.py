@@ -63,6 +63,13 @@ class RPMObjective(Objective[RPM]):
         bank = self.extra.bank(sizes, len(observations), observations.n_sites)
         self.bank = None if bank is None else bank.to(model.device, model.dtype)
         self._last: Evaluated | None = None
+        self.settle(False)
+
+    def settle(self, last: bool) -> None:
+        """Then F_j has as many atoms as a step can afford, and q is found as it will be for new data."""
+        model = self.model
+        self._policy = model.atoms.settled() if last else model.atoms
+        self._e_step = model.e_step if last else model.e_step.on_the_way()
 
     def forward(self, batch: Batch) -> Mapping[str, Tensor]:
         """Named terms of F, weighted means over the batch (in several processes, this one's part of them)."""
@@ -73,7 +80,7 @@ class RPMObjective(Objective[RPM]):
         """Recognition, E-step and free energy of every observation of the batch."""
         model = self.model
         # New data have no parameters of their own, so held-out batches are inferred as new data are.
-        e_step = model.e_step if self.training else model.e_step.for_new_data()
+        e_step = self._e_step if self.training else model.e_step.for_new_data()
         approximation = model.expected_log_mixture if self.training else model.expected_log_mixture.for_new_data()
         try:
             factors = model.recognise(batch)
@@ -147,9 +154,8 @@ class RPMObjective(Objective[RPM]):
         if not self.training:
             return self.model.mixtures(factors, batch.weights, references)
         atoms, weights = self._with_extra(batch, factors)
-        policy = self.model.atoms
         return {
-            name: in_a_step(policy, each.family, references[name], atoms[name], weights, factors[name])
+            name: in_a_step(self._policy, each.family, references[name], atoms[name], weights, factors[name])
             for name, each in self.model.recognisers()
         }
 

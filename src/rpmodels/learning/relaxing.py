@@ -1,15 +1,17 @@
-"""Strong regularisation while a fit searches, the usual one while it settles.
+"""The phases of a fit: strong regularisation while it searches, the usual one while it settles, all atoms at its end.
 
 Where networks learn their observations by heart, every partition of them scores well and the free energy cannot tell
 a good start from a poor one. Dropout and decay that are too strong for the end of a fit make it tell; they are relaxed
 for the last steps (docs/results/optimum.md).
+
+Few atoms in a step leave a bias that no number of steps removes, and cost little: they are for the way there.
 """
 
 from typing import Any
 
 from torch.optim import Optimizer
 
-from rpmodels.learning.loop import Objective, State
+from rpmodels.learning.loop import Consumer, Objective, State
 from rpmodels.learning.optimisers import set_decay
 from rpmodels.learning.settings import TrainingSettings
 from rpmodels.recognition import Dropout, RecognitionFactor
@@ -46,3 +48,26 @@ class Relaxing:
                 times = strong.input_dropout if id(module) in inputs else strong.dropout
                 module.p = min(max(HIGHEST, module.usual), times * module.usual) if on else module.usual
         set_decay(self._optimiser, self._training.weight_decay * (strong.weight_decay if on else 1.0))
+
+
+class Settling:
+    """Consumer that tells the objective when the last steps begin."""
+
+    def __init__(self, objective: Objective[Any], first: int, step: int) -> None:
+        self._objective, self._first = objective, first
+        objective.settle(step >= first)
+
+    def __call__(self, state: State) -> None:
+        """At the first of them."""
+        if state.step == self._first:
+            self._objective.settle(True)
+
+
+def phases(
+    objective: Objective[Any], optimiser: Optimizer, training: TrainingSettings, step: int, longest: int
+) -> list[Consumer]:
+    """What changes on the way, for a run that is at this step and has so many."""
+    found: list[Consumer] = [Settling(objective, round((1.0 - training.low_rate) * longest), step)]
+    if training.strong is not None:
+        found.append(Relaxing(objective, optimiser, training, step))
+    return found

@@ -21,7 +21,7 @@ from rpmodels.learning.held_out import HeldOut
 from rpmodels.learning.loop import Consumer, MakeObjective, Objective, Values, steps
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.learning.optimisers import shorten
-from rpmodels.learning.relaxing import Relaxing
+from rpmodels.learning.relaxing import phases
 from rpmodels.learning.rescue import Rescue
 from rpmodels.learning.settings import TrainingSettings
 from rpmodels.learning.trainable import Model
@@ -77,10 +77,8 @@ class Run(Generic[Model]):
 
     def _read(self, observations: Observations, until: int) -> Iterator[tuple[Batch, int]]:
         objective, model = self.objective, self.model
-        reader = BatchReader(
-            observations, objective.group, objective.beside, self.training.workers, model.dtype, model.device
-        )
-        batches = reader.batches(self.batches)
+        how = (objective.group, objective.beside, self.training.workers, model.dtype, model.device)
+        batches = BatchReader(observations, *how).batches(self.batches)
         while self.step < until:
             yield next(batches)
 
@@ -108,8 +106,7 @@ class Run(Generic[Model]):
         objective.group = communicator() if objective.shares else ALONE
         rescue = Rescue(objective, self.optimiser, self.scheduler, self.step, self.rescues)
         every: list[Consumer] = [self.history, rescue, *others]
-        if self.training.strong is not None:
-            every.append(Relaxing(objective, self.optimiser, self.training, self.step))
+        every += phases(objective, self.optimiser, self.training, self.step, self.longest)
         turns = None
         if self.training.alternate is not None and objective.local_parameters():
             turns = Alternation(objective, self.training.alternate, self.step)
@@ -188,7 +185,7 @@ class Run(Generic[Model]):
         Weights that held-out observations have chosen stay as they are.
         """
         if self.stop_reason is None:
-            self.stop_reason = self._steps_taken()
+            self.stop_reason = self.training.told(self.step, self.lessons, self.longest)
             others = communicator()
             ended = None
             if data.validation is None:
@@ -201,12 +198,6 @@ class Run(Generic[Model]):
         trend = self.history.trend()
         self.converged = trend is not None and not trend.rising and not HeldOut.rises(self.validation_curve)
         return ()
-
-    def _steps_taken(self) -> str:
-        lessons = f" ({self.lessons} of them lessons)" if self.lessons else ""
-        if self.step < self.longest:
-            return f"{self.taken} of max_iter = {self.training.max_iter} steps{lessons}"
-        return f"max_iter = {self.training.max_iter} steps{lessons}"
 
     def _make_stopping(self, data: Divided) -> HeldOut | consumers.Plateau | None:
         stopping: HeldOut | consumers.Plateau | None = self.held_out(data)

@@ -102,6 +102,12 @@ class TrainingSettings:
             return _made("scheduler", self.scheduler, optimiser, LRScheduler)
         return flat_then_cosine(optimiser, self.max_iter, self.low_rate)
 
+    def told(self, step: int, lessons: int, longest: int) -> str:
+        """How many steps a run has had that nobody stopped before its end, of which some were lessons."""
+        last = f"max_iter = {self.max_iter} steps"
+        taken = last if step == longest else f"{step + lessons} of {last}"
+        return f"{taken} ({lessons} of them lessons)" if lessons else taken
+
 
 def _made(what: str, factory: Callable[[Any], Made], given: Any, kind: type[Made]) -> Made:
     """What a factory of the user's gives, checked."""

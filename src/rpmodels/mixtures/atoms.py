@@ -1,5 +1,6 @@
 """AtomPolicy: whose atoms a mixture is made of. The own atom is always among them."""
 
+import copy
 from abc import ABC, abstractmethod
 from dataclasses import replace
 
@@ -42,6 +43,10 @@ class AtomPolicy(ABC):
         """The mixture that a training step sees: all of it, unless a policy draws some, and then `own` beside them."""
         return self.collect(family, reference, factor, weights)
 
+    def settled(self) -> "AtomPolicy":
+        """The policy of the last steps, in which the rate falls: what was saved before may be spent there."""
+        return self
+
 
 class PerSite(AtomPolicy):
     """One mixture for every site, its atoms the observations at that site (A20; the paper's choice)."""
@@ -67,11 +72,15 @@ class Pooled(AtomPolicy):
     """One mixture for all sites, its atoms every observation at every site: for few trials or unequal lengths.
 
     Sites times atoms grow with the square of the data. `sample` draws so many atoms anew in every training step, and
-    every site has its own atom beside them; scores and posteriors are always those of the whole mixture.
+    every site has its own atom beside them; scores and posteriors are always those of the whole mixture. Among few the
+    own atom weighs more than among all, which leaves a bias however long a fit is: where `pairs` is given, the last
+    steps draw as many atoms as make so many pairs with the sites of a step.
     """
 
-    def __init__(self, sample: int | None = None) -> None:
+    def __init__(self, sample: int | None = None, pairs: int | None = None) -> None:
         self.sample = None if sample is None else checks.integer("sample", sample, 1)
+        self.pairs = None if pairs is None else checks.integer("pairs", pairs, 1)
+        self._last = False
 
     @property
     def shared(self) -> bool:
@@ -102,11 +111,23 @@ class Pooled(AtomPolicy):
         """Some atoms, and each site's own."""
         whole = self.collect(family, reference, factor, weights)
         real = torch.isfinite(whole.log_count[0]).nonzero()[:, 0]
-        if self.sample is None or len(real) <= self.sample:
+        sample = self._drawn(own)
+        if sample is None or len(real) <= sample:
             return whole
-        drawn = real[torch.randperm(len(real))[: self.sample].to(real.device)]
+        drawn = real[torch.randperm(len(real))[:sample].to(real.device)]
         some = replace(whole, g=whole.g[:, drawn], log_count=whole.log_count[:, drawn])
         return some.with_own(own, reference)
+
+    def _drawn(self, own: Factor) -> int | None:
+        if self.sample is None or self.pairs is None or not self._last:
+            return self.sample
+        return max(self.sample, self.pairs // own.present.numel())
+
+    def settled(self) -> "Pooled":
+        """With as many atoms as `pairs` allows."""
+        last = copy.copy(self)
+        last._last = True
+        return last
 
 
 def _log_count(factor: Factor, weights: Float[Tensor, "N"]) -> Float[Tensor, "N T"]:

@@ -72,6 +72,10 @@ class Mixture(ABC, Generic[F_co]):
         """⟨log F_j/r⟩ under q, as the approximation computes it."""
         return approximation(q.eta, self, local)
 
+    def refined(self, factor: Factor, q: SiteMarginal) -> Factor:
+        """What f_j/F_j says near q, where that has a closed form; else what f_j says."""
+        return factor
+
     def surprise(self, factor: Factor, own_count: Float[Tensor, "N"]) -> Float[Tensor, "N T"]:
         """−log p₀ of what every site has seen, whose own weight among the atoms is `own_count`."""
         return self.log_total.detach().expand(factor.present.shape) - own_count.log()[:, None]
@@ -121,11 +125,8 @@ class AtomMixture(Mixture[F_co]):
 
     def filled(self) -> "AtomMixture[F_co]":
         """The same mixture; atoms without weight, and own ones that are absent, become the heaviest of their site."""
-        index = self.log_count.argmax(-1)[:, None, None].expand(-1, 1, self.g.shape[-1])
-        heaviest = self.g.gather(1, index)
-        own = self.own
-        if own is not None:
-            own = replace(own, g=torch.where(own.present[..., None], own.g, heaviest[:, 0]))
+        heaviest = self.g.gather(1, self.log_count.argmax(-1)[:, None, None].expand(-1, 1, self.g.shape[-1]))
+        own = self.own and replace(self.own, g=torch.where(self.own.present[..., None], self.own.g, heaviest[:, 0]))
         return replace(self, g=torch.where(torch.isfinite(self.log_count)[..., None], self.g, heaviest), own=own)
 
     def for_all(self, holds: Callable[[Tensor], Tensor], numbers_per_atom: int) -> Bool[Tensor, "N T"]:

@@ -5,19 +5,19 @@ a function of one number, u = w·z, so that ⟨log F_c⟩ is an integral over on
 those that p₀ has, seen ones among them: there are no atoms, and nobody's own.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from rpmodels.carriers import Channels, Curves, Factor, NamedTensors, SiteMarginal
 from rpmodels.families import Family, FullGaussian
 from rpmodels.mixtures.atoms import AtomPolicy
+from rpmodels.mixtures.channel_sums import log_sums, log_terms, slopes
 from rpmodels.mixtures.mixture import Approximation, AtomMixture, Mixture
 from rpmodels.mixtures.quadrature import hermite
 from rpmodels.mixtures.reduce import PAIR_BUDGET
@@ -110,12 +110,18 @@ class PopulationMixture(Mixture[FullGaussian]):
         return -torch.where(seen.present, seen.log_p0, 0.0).sum(-1)
 
     def log_ratios(self, u: Float[Tensor, "N T Q C"]) -> Float[Tensor, "N T Q C"]:
-        """log F_c(u)/r(u) of every channel, block by block where there is much of it."""
+        """log F_c(u)/r(u) of every channel."""
+        return self._in_blocks(log_sums, u)
+
+    def _in_blocks(
+        self, function: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor], u: Float[Tensor, "N T Q C"]
+    ) -> Float[Tensor, "N T Q C"]:
+        """A sum over the values, block by block where there is much of it."""
         size = max(1, PAIR_BUDGET // max(1, u[0].numel() * self.curves.a.shape[1]))
         inputs = (self.curves.a, self.curves.b, self._log_values)
         if size >= len(u):
-            return _log_ratios(u, *inputs)
-        parts = [checkpoint(_log_ratios, each, *inputs, use_reentrant=False) for each in torch.split(u, size)]
+            return function(u, *inputs)
+        parts = [checkpoint(function, each, *inputs, use_reentrant=False) for each in torch.split(u, size)]
         return torch.cat(parts)
 
     def expected_log(
@@ -128,8 +134,22 @@ class PopulationMixture(Mixture[FullGaussian]):
         """⟨log F_c/r⟩ of every channel."""
         mean, sd = self.seen_along(q)
         points, weights = hermite(self.nodes, 1, mean)
-        u = mean[:, :, None] + sd[:, :, None] * points
-        return (self.log_ratios(u) * weights[:, None]).sum(2)
+        return (self.log_ratios(mean[:, :, None] + sd[:, :, None] * points) * weights[:, None]).sum(2)
+
+    def refined(self, factor: Factor, q: SiteMarginal) -> Factor:
+        """Sites of f_c/F_c instead of f_c: with L = log F_c/r, b ← b + ⟨L''⟩ and a ← a − ⟨L'⟩ + ⟨L''⟩⟨u⟩ under q.
+
+        Where b would be negative it is zero, with the same slope at ⟨u⟩: there always is a posterior.
+        """
+        seen, (mean, sd) = _channels(factor), self.seen_along(q)
+        points, weights = hermite(self.nodes, 1, mean)
+        slope = self._in_blocks(slopes, mean[:, :, None] + sd[:, :, None] * points)
+        first = (slope * weights[:, None]).sum(2)
+        second = (slope * (weights[:, None] * points)).sum(2) / sd  # by parts
+        b = (seen.b + second).clamp_min(0.0)
+        a = seen.a - first + (b - seen.b) * mean
+        there = seen.present
+        return replace(factor, g=self.curves.potential(torch.where(there, a, 0.0), torch.where(there, b, 0.0)))
 
     def seen_along(self, q: SiteMarginal) -> tuple[Float[Tensor, "N T C"], Float[Tensor, "N T C"]]:
         """Mean and sd of u under q."""
@@ -147,7 +167,7 @@ class PopulationMixture(Mixture[FullGaussian]):
 
     def log_probabilities(self, u: Float[Tensor, "N T Q C"]) -> Float[Tensor, "N T Q C A"]:
         """log p(x_c | u) = log p₀ f_c/F_c of every value of every channel (eq 1–2)."""
-        return torch.log_softmax(_log_terms(u, self.curves.a, self.curves.b, self._log_values), -1)
+        return torch.log_softmax(log_terms(u, self.curves.a, self.curves.b, self._log_values), -1)
 
 
 def collected(
@@ -191,57 +211,3 @@ def in_a_step(
 def _channels(factor: Factor) -> Channels:
     assert factor.channels is not None
     return factor.channels
-
-
-def _log_terms(
-    u: Float[Tensor, "N T Q C"], a: Float[Tensor, "C A"], b: Float[Tensor, "C A"], log_values: Float[Tensor, "S C A"]
-) -> Float[Tensor, "N T Q C A"]:
-    wide = u[..., None]
-    return torch.addcmul(log_values[:, None], wide, a - 0.5 * b * wide)
-
-
-def _log_ratios(
-    u: Float[Tensor, "N T Q C"], a: Float[Tensor, "C A"], b: Float[Tensor, "C A"], log_values: Float[Tensor, "S C A"]
-) -> Float[Tensor, "N T Q C"]:
-    total: Tensor = _LogSumOfValues.apply(u, a, b, log_values)  # type: ignore[no-untyped-call]
-    return total
-
-
-class _LogSumOfValues(torch.autograd.Function):
-    """logsumexp of `_log_terms` over the values, one value after the other.
-
-    Values are few: a sum along a short last axis takes four times as long, forward and backward.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, u: Tensor, a: Tensor, b: Tensor, log_values: Tensor) -> Tensor:
-        bent = -0.5 * b
-        terms = [
-            torch.addcmul(log_values[:, None, :, i], u, torch.addcmul(a[:, i], u, bent[:, i]))
-            for i in range(a.shape[1])
-        ]
-        highest = terms[0].clone()
-        for each in terms[1:]:
-            torch.maximum(highest, each, out=highest)
-        total = torch.zeros_like(u)
-        for each in terms:
-            total += each.sub_(highest).exp_()
-        ctx.save_for_backward(u, a, b, total, *terms)
-        ctx.n_references = log_values.shape[0]
-        return highest.add_(total.log())
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        u, a, b, total, *terms = ctx.saved_tensors
-        weight = grads[0] / total
-        by_u, by_a, by_b = torch.zeros_like(u), torch.empty_like(a), torch.empty_like(b)
-        by_value = a.new_empty(ctx.n_references, *a.shape)
-        for i, term in enumerate(terms):
-            share = weight * term
-            seen = share * u
-            by_value[..., i] = share.sum((0, 2)).sum_to_size(ctx.n_references, len(a))
-            by_a[:, i] = seen.sum((0, 1, 2))
-            by_b[:, i] = -0.5 * (seen * u).sum((0, 1, 2))
-            by_u += share * a[:, i] - seen * b[:, i]
-        return by_u, by_a, by_b, by_value

@@ -171,10 +171,9 @@ class PopulationFactor(nn.Module):
         there = known & present[..., None]
         if not bool(there.all()):
             a, b = (torch.where(there, each, 0.0) for each in (a, b))
-        w = curves.directions
-        pairs = (w[:, :, None] * w[:, None]).flatten(1)
-        g = torch.cat([a @ w, -0.5 * b @ pairs], -1)
-        return Factor(g, present & there.any(-1), self.targets, Channels(curves, a, b, log_p0, there))
+        return Factor(
+            curves.potential(a, b), present & there.any(-1), self.targets, Channels(curves, a, b, log_p0, there)
+        )
 
     def curves(self) -> Curves:
         """Of all channels, whatever they show."""
