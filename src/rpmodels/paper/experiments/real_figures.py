@@ -27,7 +27,7 @@ NAMES = {
 def dots(outcomes: Outcomes) -> Any:
     """Of one set: a panel for every number, a line for every method, a colour for every condition."""
     names = list(dict.fromkeys(name for each in outcomes.values() for name in each[0].metrics if name != "seconds"))
-    methods = list(dict.fromkeys(row.model for row in outcomes))
+    methods = sorted(dict.fromkeys(row.model for row in outcomes), key=lambda name: not name.startswith("RP-"))
     conditions = list(dict.fromkeys(row.condition for row in outcomes))
     figure, axes = plt.subplots(1, len(names), figsize=(1.5 + 2.2 * len(names), 1 + 0.3 * len(methods)), sharey=True,
                                 squeeze=False, layout="constrained")  # fmt: skip
@@ -56,31 +56,34 @@ def examples(outcomes: Outcomes, condition: str) -> dict[str, Any]:
 
 
 def trajectories(shown: Mapping[str, Any]) -> Any:
-    """Held-out trials along two axes, coloured by their label, with the mean of each; a panel for every method."""
-    figure, axes = plt.subplots(1, len(shown), figsize=(3.4 * len(shown), 3.3), squeeze=False, layout="constrained")
+    """Held-out trials along two axes, coloured by their label, a panel for every method.
+
+    Labels have means where trials are of one length.
+    """
+    alike = len({len(path) for each in shown.values() for path in each["paths"]}) == 1
+    figure, axes = plt.subplots(1, len(shown), figsize=(2.5 * len(shown), 2.6), squeeze=False, layout="constrained")
     for ax, (name, each) in zip(axes[0], shown.items(), strict=True):
         labels = np.array(each["labels"])
         for number, label in enumerate(np.unique(labels)):
             own = [np.array(path) for path, known in zip(each["paths"], labels, strict=True) if known == label]
-            _bundle(ax, own, plt.get_cmap("turbo")((number + 0.5) / len(np.unique(labels))))
+            _bundle(ax, own, alike, plt.get_cmap("turbo")((number + 0.5) / len(np.unique(labels))))
         ax.set(title=name, xlabel="first axis", xticks=[], yticks=[])
         ax.spines[["top", "right"]].set_visible(False)
     axes[0, 0].set_ylabel("second axis")
-    looks: list[dict[str, Any]] = [{"lw": 2}, {"lw": 0.5}, {"marker": "o", "ls": ""}]
-    handles = [Line2D([], [], color="0.3", **look) for look in looks]
-    words = ["mean of a condition", "trials", "beginning"]
+    looks: dict[str, Any] = {"beginning": {"marker": "o", "ls": ""}, "trials": {"lw": 0.5 if alike else 1.0}}
+    looks |= {"mean of a condition": {"lw": 2}} if alike else {}
+    handles, words = [Line2D([], [], color="0.3", **look) for look in looks.values()], list(looks)
     figure.legend(handles, words, frameon=False, fontsize="small", loc="outside lower center", ncols=3)
     return figure
 
 
-def _bundle(ax: Any, trials: Sequence[NDArray[Any]], colour: Any) -> None:
-    """Trials thin, their mean thick as far as the shortest goes."""
+def _bundle(ax: Any, trials: Sequence[NDArray[Any]], alike: bool, colour: Any) -> None:
+    """Trials thin and their mean thick, or trials alone."""
     for path in trials:
-        ax.plot(path[:, 0], path[:, 1], color=colour, lw=0.5, alpha=0.5)
-    shortest = min(map(len, trials))
-    mean = np.mean([path[:shortest] for path in trials], 0)
-    ax.plot(mean[:, 0], mean[:, 1], color=colour, lw=2)
-    ax.plot(*mean[0, :2], "o", color=colour, ms=4)
+        ax.plot(path[:, 0], path[:, 1], color=colour, lw=0.5 if alike else 1.0, alpha=0.6)
+    for path in [np.mean(trials, 0)] if alike else trials:
+        ax.plot(path[:, 0], path[:, 1], color=colour, lw=2 if alike else 0)
+        ax.plot(*path[0, :2], "o", color=colour, ms=4 if alike else 3)
 
 
 def decoded(shown: Mapping[str, Any], source: str, labels: Sequence[str]) -> Any:
