@@ -16,7 +16,6 @@ from rpmodels.learning import (
     Context,
     GivenStart,
     KMeans,
-    KMeansOverTime,
     Mixture,
     Plan,
     RandomStart,
@@ -29,7 +28,7 @@ from rpmodels.learning import (
 )
 from rpmodels.learning.batches import divide
 from rpmodels.learning.contenders import Contender
-from rpmodels.learning.series_clusters import averaged, gaussian, told_of_the_next
+from rpmodels.learning.series_clusters import KMeansOverTime, averaged, gaussian, told_of_the_next
 from rpmodels.learning.tournament import FINAL, _kept
 from rpmodels.linear import shared_components, smooth_latents
 

@@ -20,6 +20,7 @@ from rpmodels.estimators.description import Description, Latents, States
 from rpmodels.estimators.layout import Layout, joined, padded_to
 from rpmodels.estimators.series import check_moves, read_series
 from rpmodels.estimators.streams import Stream
+from rpmodels.learning.series_clusters import KMeansOverTime
 from rpmodels.mixtures import Pooled
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, windowed
@@ -97,7 +98,7 @@ class RPHMM(WithFactors, RPMEstimator):
         return not isinstance(self.transitions, str | numbers.Real)
 
     def _taught(self) -> Sequence[learning.Start]:
-        kinds = () if self._transitions_known else (learning.KMeansOverTime(), learning.Mixture())
+        kinds = () if self._transitions_known else (KMeansOverTime(), learning.Mixture())
         return [learning.StatesStart(each, self.max_iter) for each in kinds]
 
     def _move(self) -> learning.Move | None:

@@ -12,7 +12,6 @@ from rpmodels.learning.loop import Objective, State, steps
 from rpmodels.learning.moves import Move, SplitMerge
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.learning.run import Run
-from rpmodels.learning.series_clusters import KMeansOverTime
 from rpmodels.learning.settings import RULES, Strong, TrainingSettings
 from rpmodels.learning.site_moves import SplitMergeSites
 from rpmodels.learning.starts import (
@@ -36,7 +35,6 @@ __all__ = [
     "Finish",
     "GivenStart",
     "KMeans",
-    "KMeansOverTime",
     "LongStart",
     "Minibatches",
     "Mixture",
