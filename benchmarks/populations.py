@@ -27,7 +27,7 @@ from scipy.stats import norm
 import rpmodels as rp
 from rpmodels.baselines import GPFA
 from rpmodels.evaluation.comparison import scaled_bins
-from rpmodels.paper.experiments.real_populations import Barriers
+from rpmodels.paper.experiments.real_recordings import Barriers
 
 Array = NDArray[np.float64]
 BINS, SCALE, LATENTS, NEW = 30, 5.0, 2, 100

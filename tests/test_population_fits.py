@@ -343,7 +343,7 @@ def test_a_population_beside_networks():
         "place": z @ random.standard_normal((2, 3)) + 0.3 * random.standard_normal((TRIALS, TIMES, 3)),
     }
     model = made(rp.RPGPFA, 2, max_iter=30, random_state=0).fit(given)
-    assert "spikes (12 channels, each by itself), place (3,)" in repr(model)
+    assert "spikes (12 channels, each by itself), place (3 channels together)" in repr(model)
     from_place = model.rates({"place": given["place"]}, "spikes")  # units that were not recorded at all
     assert correlation(from_place, spikes()[1]) > 0.6
 

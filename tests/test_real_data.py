@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from itertools import permutations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from rpmodels.evaluation.methods import WIDTHS
 from rpmodels.paper.experiments import real_populations
 from rpmodels.paper.experiments.experiment import every_experiment
 from rpmodels.paper.experiments.real_data import EXPERIMENT, SETS, Settings
-from rpmodels.paper.experiments.real_populations import Population, Simulated, Trials, poisson_rates, right_direction
+from rpmodels.paper.experiments.real_examples import axes_of, example
+from rpmodels.paper.experiments.real_populations import Population, poisson_rates
+from rpmodels.paper.experiments.real_recordings import Simulated, right_direction
 from rpmodels.paper.experiments.real_sets import Task
 from rpmodels.paper.experiments.real_states import balanced_f1, best_names, table
 from rpmodels.paper.experiments.runner import run_experiment
@@ -140,12 +143,12 @@ def test_peers_never_see_behaviour_of_held_out_trials(monkeypatch):
             data = super().trials(seed, folds)
             fold = data.folds[0]
             behaviour = [-7.0 * np.roll(each, 3) if n in fold[1] else each for n, each in enumerate(data.behaviour)]
-            return Trials(data.counts, behaviour, [fold])
+            return replace(data, behaviour=behaviour, folds=[fold])
 
     class Plain(Simulated):
         def trials(self, seed, folds):
             data = super().trials(seed, folds)
-            return Trials(data.counts, data.behaviour, data.folds[:1])
+            return replace(data, folds=data.folds[:1])
 
     seen = []
     original = Population._read
@@ -228,7 +231,7 @@ def test_smoothed_latents_have_the_widths_that_training_trials_choose(monkeypatc
 def test_the_quick_preset_needs_no_files_and_writes_its_table(tmp_path, monkeypatch):
     monkeypatch.setenv("RPMODELS_DATA", str(tmp_path / "nowhere"))
     assert set(EXPERIMENT.presets["quick"].conditions) == {"simulated"}
-    monkeypatch.setitem(SETS, "simulated", Simulated(8, 12, 6, 2))
+    monkeypatch.setitem(SETS, "simulated", Simulated(8, 12, 9, 2))
     monkeypatch.setitem(
         EXPERIMENT.presets, "quick", Settings({"simulated": (1, 2)}, folds=2, fit={"max_iter": 2, "n_init": 1})
     )
@@ -238,7 +241,30 @@ def test_the_quick_preset_needs_no_files_and_writes_its_table(tmp_path, monkeypa
         (model, size) for model in ("RP-GPFA", "GPFA") for size in ("K=1", "K=2")
     }
     assert {row["metric"] for row in rows} >= {"ridge", "knn", "ridge_rates", "co_smoothing"}
-    assert (folder / "simulated.png").exists()
+    drawn = {path.stem for path in folder.glob("*.png")}
+    of_one_fold = {f"simulated-{name}" for name in ("trajectories", "from-latents", "tuning")}
+    assert drawn == {"simulated", "co-smoothing"} | of_one_fold
+
+
+def test_what_is_drawn_is_of_held_out_trials_and_along_what_channels_share():
+    random = np.random.default_rng(0)
+    shared = np.linalg.qr(random.standard_normal((4, 4)))[0]
+    nats = np.array([3.0, 1.0, 0.3, 0.1])
+    told = SimpleNamespace(directions=shared, precision=nats, u=np.arange(3.0), expected=random.random((4, 3)))
+    latents = [random.standard_normal((5, 4)) * [1, 2, 3, 4] for _ in range(8)]
+    behaviour = [each[:, :2] @ [[1.0, 0.5], [0.0, 2.0]] for each in latents]
+    fold = (np.arange(5), np.array([5, 7]))
+    found = example({"ridge": latents, "knn": latents}, latents, behaviour, np.arange(8), fold, told)
+    assert found["labels"] == [5, 7]
+    np.testing.assert_allclose(np.abs(np.array(found["paths"][1])), np.abs(latents[7] @ shared.T)[:, :3], atol=6e-4)
+    np.testing.assert_allclose(found["from rates"]["decoded"][1], behaviour[7], atol=0.01)
+    np.testing.assert_allclose(found["from rates"]["true"][0], behaviour[5], atol=6e-4)
+    assert found["tuning"]["units"] == [0, 1, 2, 3]
+    alone = example({"direction": latents}, latents, behaviour, np.arange(8), fold)
+    variances = np.linalg.eigvalsh(np.cov(np.concatenate(latents[:5]).T))[::-1]
+    seen = np.concatenate(latents[:5]) @ axes_of(latents[:5])
+    np.testing.assert_allclose(seen.var(0, ddof=1), variances[:3])
+    assert alone["tuning"] is None
 
 
 def test_the_table_asks_for_every_set_by_default_arguments():

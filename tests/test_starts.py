@@ -28,6 +28,7 @@ from rpmodels.learning import (
 )
 from rpmodels.learning.batches import divide
 from rpmodels.learning.contenders import Contender
+from rpmodels.learning.series_clusters import KMeansOverTime, averaged, gaussian, told_of_the_next
 from rpmodels.learning.tournament import FINAL, _kept
 from rpmodels.linear import shared_components, smooth_latents
 
@@ -183,6 +184,63 @@ def test_starts_from_clusters_know_the_classes(clusters_of):
     posteriors = FittedRPM.collected(model, observations).posterior(observations)
     found = torch.cat([each.posterior.mu[:, 0].argmax(-1) for each in posteriors])
     assert adjusted_rand_score(z, found) > 0.9
+
+
+def lasting(stay, n=40, length=50, noise=1.0, seed=0):
+    """Three states that last, in two noisy columns; every fifth site is missing, and the last trials are short."""
+    random = np.random.default_rng(seed)
+    z = np.zeros((n, length), np.int64)
+    z[:, 0] = random.integers(3, size=n)
+    for t in range(1, length):
+        z[:, t] = np.where(random.random(n) < stay, z[:, t - 1], random.integers(3, size=n))
+    angles = 2 * np.pi * z / 3
+    x = np.stack([np.cos(angles), np.sin(angles)], -1) + noise * random.standard_normal((n, length, 2))
+    x[random.random((n, length)) < 0.2] = np.nan
+    return [each[: 30 if number > 30 else length] for number, each in enumerate(x)], z
+
+
+def told_by(method, x, z):
+    observations = rp.read(x, series=True)
+    model = prepared(rp.RPHMM(3, random_state=0), observations)
+    found = method(model, observations, 3, 0).reshape(observations.exists.shape)
+    there = observations.present["x"]
+    return adjusted_rand_score(z[there], found[there])
+
+
+def test_states_that_last_are_told_from_neighbours():
+    x, z = lasting(0.95)
+    assert told_by(KMeansOverTime(), x, z) > 0.8
+    assert told_by(KMeans(), x, z) < 0.5
+
+
+def test_states_that_change_at_every_site_are_told_from_it_alone():
+    """The next state is the next but one of three, so that averages tell nothing."""
+    x, z = lasting(1.0, noise=0.2)
+    z = (z + np.arange(z.shape[1])) % 3
+    angles = 2 * np.pi * z / 3
+    x = np.stack([np.cos(angles), np.sin(angles)], -1) + 0.3 * np.random.default_rng(0).standard_normal((*z.shape, 2))
+    assert told_by(KMeansOverTime(), x, z) > 0.95
+    assert told_by(KMeansOverTime(widths=(4.0,)), x, z) < 0.1
+
+
+def test_averages_are_of_what_is_there():
+    random = np.random.default_rng(0)
+    rows, there = random.standard_normal((2, 9, 1)), np.ones((2, 9), bool)
+    there[0, 3], there[1, 6:] = False, False
+    rows[~there] = 100.0
+    kernel = np.exp(-0.5 * np.square(np.subtract.outer(np.arange(9), np.arange(9)) / 2.0))
+    expected = [(kernel * seen) @ np.where(seen, row, 0.0) / (kernel * seen).sum(1)
+                for row, seen in zip(rows[..., 0], there, strict=True)]  # fmt: skip
+    np.testing.assert_allclose(averaged(rows, there, gaussian(2.0))[there, 0], np.array(expected)[there], atol=1e-3)
+
+
+def test_what_was_says_what_comes():
+    row, centres = np.array([0.0, 1.0, 0.1, 0.9, 0.0]).reshape(1, 5, 1), np.array([[0.0], [1.0]])
+    assert told_of_the_next(row, np.ones((1, 5), bool), 0.0, centres) == pytest.approx(np.log(2.0))
+    assert told_of_the_next(row, np.array([[1, 1, 0, 1, 0]], bool), 0.0, centres) == 0.0
+    # Noise without states: averages of neighbours are alike, but say nothing of each other.
+    noise = np.random.default_rng(0).standard_normal((50, 100, 1))
+    assert told_of_the_next(noise, np.ones((50, 100), bool), 4.0, np.array([[-0.1], [0.1]])) < 2e-3
 
 
 def test_wide_factors_do_not_outvote_narrow_ones():

@@ -52,7 +52,7 @@ def test_after_a_fit_there_is_a_line_about_it(fitted):
         rf"fitted: ({number}) nats above independence per observation, a lower bound of the score "
         rf"\(ceiling ({number})\), 12 steps, 3 starts \(spread ({number}) when first compared\), "
         rf"stopped: max_iter = 12 steps, then L-BFGS \({number} nats(?:, weights penalised by [\d.]+)?\); "
-        r"factors a \(4,\), b \(10,\), c \(2 labels\)"
+        r"factors a \(4 channels together\), b \(10 channels together\), c \(2 labels\)"
     )
     score, ceiling, spread = (float(each) for each in re.fullmatch(pattern, line).groups())
     assert score == pytest.approx(float(fitted.score_), rel=1e-3)
@@ -82,6 +82,9 @@ def test_starts_and_factors_in_words():
     specs = {str(n): rp.observations.FactorSpec((n,)) for n in range(9)}
     assert summary.factors(specs).endswith("5 (5,), and 3 more")
     assert summary.factors({"x": rp.observations.FactorSpec((2, 3))}) == "factor x (2, 3)"
+    chosen = {name: rp.observations.FactorSpec(shape) for name, shape in {"a": (9,), "b": (9,), "c": (1,)}.items()}
+    said = "factors a (9 channels, each by itself), b (9 channels together), c (1,)"
+    assert summary.factors(chosen, ["a"], choice=True) == said
 
 
 def test_a_history_is_a_dict_that_prints_in_a_line(fitted):

@@ -20,6 +20,7 @@ from rpmodels.estimators.description import Description, Latents, States
 from rpmodels.estimators.layout import Layout, joined, padded_to
 from rpmodels.estimators.series import check_moves, read_series
 from rpmodels.estimators.streams import Stream
+from rpmodels.learning.series_clusters import KMeansOverTime
 from rpmodels.mixtures import Pooled
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, windowed
@@ -34,8 +35,8 @@ class RPHMM(WithFactors, RPMEstimator):
     Data are trials, as in `RPGPFA`: an array (N, T, *event), a list of (T_n, *event), or a dict {factor: either}; one
     array (T, D) is a long recording. Time is counted in steps. Results have the form of the data.
 
-    The last start is k-means when there are several. By "auto", a step has as many pieces as have a thousand sites, ten
-    at least.
+    With several starts half of them are taught, the first by k-means of what sites and their neighbours show. By
+    "auto", a step has as many pieces as have a thousand sites, ten at least.
 
     Attributes:
         transitions_: A, (K, K): row i is where state i goes
@@ -97,7 +98,7 @@ class RPHMM(WithFactors, RPMEstimator):
         return not isinstance(self.transitions, str | numbers.Real)
 
     def _taught(self) -> Sequence[learning.Start]:
-        kinds = () if self._transitions_known else (learning.KMeans(), learning.Mixture())
+        kinds = () if self._transitions_known else (KMeansOverTime(), learning.Mixture())
         return [learning.StatesStart(each, self.max_iter) for each in kinds]
 
     def _move(self) -> learning.Move | None:

@@ -10,6 +10,8 @@ from sklearn.base import BaseEstimator
 from rpmodels.observations import FactorSpec
 
 MOST_FACTORS = 6
+CHOICE = "channels"
+"""The argument by which channels are recognised one by one or together."""
 MOVE = " + move"
 """How the kind of a start ends that a move made out of another one."""
 
@@ -31,7 +33,8 @@ def fitted(estimator: Any) -> str:
         starts(estimator.restarts_),
         f"stopped: {estimator.stop_reason_}",
     ]
-    return f"{', '.join(parts)}; {factors(estimator.model_.specs, _populations(estimator.model_))}"
+    found = _populations(estimator.model_)
+    return f"{', '.join(parts)}; {factors(estimator.model_.specs, found, CHOICE in estimator.declared)}"
 
 
 def starts(attempts: Sequence[Any]) -> str:
@@ -47,18 +50,24 @@ def starts(attempts: Sequence[Any]) -> str:
     return f"{count} (spread {np.ptp(finite):.2g} when first compared{agreed})"
 
 
-def factors(specs: dict[str, FactorSpec], populations: Collection[str] = ()) -> str:
-    """Names with the shape of an observation, the number of its labels, or that of the channels of a population."""
-    shapes = [f"{name} {_shape(spec, name in populations)}" for name, spec in specs.items()]
+def factors(specs: dict[str, FactorSpec], populations: Collection[str] = (), choice: bool = False) -> str:
+    """Names with the shape of an observation, the number of its labels, or that of the channels of a population.
+
+    Where there is a `choice`, of other vectors too: their channels are recognised together.
+    """
+    shapes = [f"{name} {_shape(spec, name in populations, choice)}" for name, spec in specs.items()]
     more = len(shapes) - MOST_FACTORS
     shown = shapes if more <= 0 else [*shapes[:MOST_FACTORS], f"and {more} more"]
     return f"factor{'s' * (len(shapes) != 1)} {', '.join(shown)}"
 
 
-def _shape(spec: FactorSpec, population: bool) -> str:
+def _shape(spec: FactorSpec, population: bool, choice: bool) -> str:
     if spec.vocabulary is not None:
         return f"({len(spec.vocabulary)} labels)"
-    return f"({spec.event_shape[0]} channels, each by itself)" if population else str(spec.event_shape)
+    if population:
+        return f"({spec.event_shape[0]} channels, each by itself)"
+    several = choice and len(spec.event_shape) == 1 and spec.event_shape[0] > 1
+    return f"({spec.event_shape[0]} channels together)" if several else str(spec.event_shape)
 
 
 def _populations(model: Any) -> list[str]:

@@ -7,8 +7,9 @@ from typing import Any
 
 from rpmodels.paper.experiments.experiment import Experiment, Outcome, Row
 from rpmodels.paper.experiments.figures import save
-from rpmodels.paper.experiments.real_figures import dots
-from rpmodels.paper.experiments.real_populations import Barriers, Simulated, Targets, Track
+from rpmodels.paper.experiments.real_figures import OWN, co_smoothing, decoded, dots, examples, trajectories, tuning
+from rpmodels.paper.experiments.real_populations import Population
+from rpmodels.paper.experiments.real_recordings import Barriers, Simulated, Targets, Track
 from rpmodels.paper.experiments.real_sets import RealSet, Task
 from rpmodels.paper.experiments.real_states import Night, Places
 
@@ -73,11 +74,31 @@ class RealData(Experiment):
         return SETS[row.method].measured(Task(row.model, condition, seed, settings.folds, settings.fit))
 
     def figures(self, outcomes: Mapping[Row, Sequence[Outcome]], settings: Any, folder: Path) -> None:
-        """A picture for every set."""
-        for name in settings.conditions:
-            shown = {row: each for row, each in outcomes.items() if row.method == name}
-            if shown:
-                save(dots(shown), folder / name)
+        """For every set its numbers and, of populations, what one fold shows; co-smoothing of all together."""
+        by_set = {name: {row: each for row, each in outcomes.items() if row.method == name} for name in SETS}
+        there = {name: each for name, each in by_set.items() if each}
+        for name, each in there.items():
+            save(dots(each), folder / name)
+            self._example(each, SETS[name], folder, name)
+        bits = {name: each for name, each in there.items() if isinstance(SETS[name], Population)}
+        if bits:
+            save(co_smoothing(bits), folder / "co-smoothing")
+
+    def _example(self, outcomes: Mapping[Row, Sequence[Outcome]], of: RealSet, folder: Path, name: str) -> None:
+        """Under the condition that is drawn, or the first of those that were run."""
+        if not isinstance(of, Population):
+            return
+        conditions = list(dict.fromkeys(row.condition for row in outcomes))
+        wanted = f"{of.varied}={of.drawn}"
+        shown = examples(outcomes, wanted if wanted in conditions else conditions[0])
+        if not shown:
+            return
+        if len(shown[OWN]["paths"][0][0]) > 1:
+            save(trajectories(shown), folder / f"{name}-trajectories")
+        for source, labels in of.told.items():
+            save(decoded(shown, source, labels), folder / f"{name}-{source.replace(' ', '-')}")
+        if shown[OWN]["tuning"]:
+            save(tuning(shown[OWN]), folder / f"{name}-tuning")
 
 
 EXPERIMENT = RealData()

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
+from numpy.typing import NDArray
 
-from rpmodels import RPGPFA, datasets
-from rpmodels.evaluation import Decoder, TrialFolds
+from rpmodels import RPGPFA
 from rpmodels.evaluation.bits import PROBABILITIES, RATES
 from rpmodels.evaluation.co_smoothing import gained_by
 from rpmodels.evaluation.co_smoothing_rivals import gained_by_rival
@@ -23,6 +22,7 @@ from rpmodels.evaluation.rivals import LINEAR
 from rpmodels.inference import NaturalGradient
 from rpmodels.observations import read
 from rpmodels.paper.experiments.experiment import Outcome
+from rpmodels.paper.experiments.real_examples import example
 from rpmodels.paper.experiments.real_sets import RealSet, Task
 
 HELD_OUT = 0.25
@@ -33,11 +33,13 @@ REFINED = NaturalGradient(steps=2)
 
 @dataclass(frozen=True)
 class Trials:
-    """Counts (T_n, units), behaviour (T_n, D), and which trials are learnt from and judged by."""
+    """Counts (T_n, units), behaviour (T_n, D), which trials are learnt from and judged by, and a label for each."""
 
     counts: Bins
     behaviour: Bins
     folds: list[Fold]
+    labels: NDArray[np.int64]
+    """What figures tell trials apart by."""
 
 
 class Population(RealSet):
@@ -54,6 +56,10 @@ class Population(RealSet):
     """The same fit with the freedom that smoothed rivals have: a width for every reading, chosen on training trials."""
     rivals = LINEAR
     readings: Mapping[str, Reading] = READINGS
+    drawn = 2
+    """The number of latents that is drawn, where it was run."""
+    told: Mapping[str, Sequence[str]] = {"from latents": ("z₁", "z₂")}
+    """What behaviour is drawn as, and from what it is read: "from latents" by neighbours, "from rates" by a line."""
 
     @property
     def methods(self) -> Sequence[str]:
@@ -70,7 +76,10 @@ class Population(RealSet):
         ask = self._own if task.method in (self.own, self.smoothed) else self._peer
         found = [ask(task, data, fold) for fold in data.folds]
         metrics = {name: float(np.mean([each.metrics[name] for each in found])) for name in found[0].metrics}
-        return Outcome(metrics, {"folds": [{**each.metrics, **each.extras} for each in found]})
+        extras = [{**each.extras} for each in found]
+        shown = [each.pop("example") for each in extras]
+        folds = [{**each.metrics, **more} for each, more in zip(found, extras, strict=True)]
+        return Outcome(metrics, {"folds": folds, "example": shown[0]})
 
     def _own(self, task: Task, data: Trials, fold: Fold) -> Outcome:
         model = RPGPFA(int(task.condition), random_state=task.seed, **task.fit)
@@ -83,11 +92,12 @@ class Population(RealSet):
         if task.method == self.smoothed:
             latents, widths = self._smoothed(task, found, data, fold)
         if not model.populations_:
-            return self._outcome(latents, poisson_rates(found, data.counts, fold[0]), data, fold, {}, widths)
+            rates = poisson_rates(found, data.counts, fold[0])
+            return self._outcome(latents, rates, data, fold, {}, widths)
         gained = gained_by(model, training, held_out, self._hidden(task, data), REFINED)
         names = {RATES: "co_smoothing", PROBABILITIES: "co_smoothing_own"}
         bits = {name: gained[measure].total for measure, name in names.items()}
-        return self._outcome(latents, _doubles(model.rates(data.counts)), data, fold, bits, widths)
+        return self._outcome(latents, _doubles(model.rates(data.counts)), data, fold, bits, widths, model.tuning())
 
     def _smoothed(
         self, task: Task, found: Bins, data: Trials, fold: Fold
@@ -121,10 +131,13 @@ class Population(RealSet):
         data: Trials,
         fold: Fold,
         bits: Mapping[str, float],
-        extras: Mapping[str, Any] | None = None,
+        extras: Mapping[str, Any],
+        tuning: Any = None,
     ) -> Outcome:
         from_rates = self._read({self._first: rates}, data, fold)[self._first]
-        return Outcome({**self._read(found, data, fold), f"{self._first}_rates": from_rates, **bits}, extras or {})
+        shown = example(found, rates, data.behaviour, data.labels, fold, tuning)
+        metrics = {**self._read(found, data, fold), f"{self._first}_rates": from_rates, **bits}
+        return Outcome(metrics, {**extras, "example": shown})
 
     @property
     def _first(self) -> str:
@@ -134,69 +147,8 @@ class Population(RealSet):
         return scores_of(self.readings, found, data.behaviour, fold)
 
 
-class Track(Population):
-    """Position of a rat on a linear track, from CA1."""
-
-    def trials(self, seed: int, folds: int) -> Trials:
-        """Runs up and down, dealt at random."""
-        runs = datasets.load_hippocampus().runs()
-        return Trials(runs.counts, runs.position, list(TrialFolds(folds, seed).split(runs.counts)))
-
-
-class Barriers(Population):
-    """Velocity of a monkey's hand, from motor cortex."""
-
-    def trials(self, seed: int, folds: int) -> Trials:
-        """Dealt so that every fold has its share of every condition."""
-        maze = datasets.load_mc_maze()
-        splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
-        return Trials(list(maze.counts), list(maze.velocity), list(splitter.split(maze.condition, maze.condition)))
-
-
-class Targets(Population):
-    """Direction of a reach, bin by bin, from motor cortex: right within π/8."""
-
-    def __init__(self) -> None:
-        self.readings = {"direction": right_direction}
-
-    def trials(self, seed: int, folds: int) -> Trials:
-        """Four fifths in the order of the recording; of the rest the second half. Nothing is chosen on the first."""
-        reach = datasets.load_reach()
-        ends = np.round(np.array([0.8, 0.9]) * len(reach)).astype(int)
-        points = np.stack([np.cos(reach.angle), np.sin(reach.angle)], -1)
-        behaviour = [np.tile(point, (len(each), 1)) for point, each in zip(points, reach.counts, strict=True)]
-        return Trials(reach.counts, behaviour, [(np.arange(ends[0]), np.arange(ends[1], len(reach)))])
-
-
-class Simulated(Population):
-    """Poisson counts of units that are log-linear in smooth latents, which are what is read."""
-
-    def __init__(self, n_trials: int = 40, n_times: int = 25, n_units: int = 30, n_latents: int = 2) -> None:
-        self._shape = (n_trials, n_times, n_units, n_latents)
-
-    def trials(self, seed: int, folds: int) -> Trials:
-        """Drawn from the seed."""
-        n_trials, n_times, n_units, n_latents = self._shape
-        random = np.random.default_rng(seed)
-        t = np.arange(n_times)
-        covariance = np.exp(-0.5 * np.square((t[:, None] - t) / 4.0))
-        drawn = random.multivariate_normal(np.zeros(n_times), covariance, (n_trials, n_latents), method="eigh")
-        z = np.swapaxes(drawn, 1, 2)
-        loadings = 0.7 * random.standard_normal((n_latents, n_units)) / np.sqrt(n_latents)
-        counts = random.poisson(np.exp(z @ loadings - 0.7)).astype(np.float64)
-        return Trials(list(counts), list(z), list(TrialFolds(folds, seed).split(z)))
-
-
 def _doubles(trials: Any) -> Bins:
     return [np.asarray(each, np.float64) for each in trials]
-
-
-def right_direction(latents: Any, points: Any, new: Any, truth: Any) -> float:
-    """Share of bins whose direction, by a linear map of latents to points of the circle, is within π/8."""
-    found = np.concatenate(Decoder().fit(latents, points).predict(new))
-    known = np.concatenate(truth)
-    off = np.angle((found @ [1, 1j]) * (known @ [1, -1j]))
-    return float((np.abs(off) < np.pi / 8).mean())
 
 
 def poisson_rates(latents: Bins, counts: Bins, training: Index) -> Bins:
