@@ -211,6 +211,9 @@ class ScopeTargets(Targets):
 
     def natural(self, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b d"]:
         """log p of the targets."""
+        if not eta.requires_grad and not bool(eta.any()):  # uniform, as references are: so is every marginal
+            size = math.prod(self.shape[axis] for axis in self.axes)
+            return eta.new_full((*eta.shape[:-1], size), -math.log(size))
         return self.log_marginal(self.family.calibrated(eta)[0])
 
     def log_marginal(self, logs: Float[Tensor, "*b D"]) -> Float[Tensor, "*b d"]:

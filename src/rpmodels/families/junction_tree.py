@@ -9,7 +9,7 @@ smallest set that contains them, so that what they say is added up, and read off
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from rpmodels import errors
 
@@ -42,7 +42,11 @@ class JunctionTree:
 
     def place(self, scope: Scope) -> int:
         """Which node these latents are."""
-        return next(i for i, node in enumerate(self.nodes) if node.latents == scope)
+        return self._places[scope]
+
+    @cached_property
+    def _places(self) -> dict[Scope, int]:
+        return {node.latents: i for i, node in enumerate(self.nodes)}
 
     def shape(self, scope: Scope) -> tuple[int, ...]:
         """The numbers of states of these latents."""
