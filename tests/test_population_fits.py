@@ -16,6 +16,8 @@ from references import Killed
 from registry import made
 from rpmodels import channels as channels_module
 from rpmodels import evaluation, plots, report
+from rpmodels.inference import Amortised, Refined
+from rpmodels.learning import RPMObjective
 from rpmodels.recognition import ChannelCurves
 from test_population import counts, of, process, standard, tuned
 
@@ -548,10 +550,35 @@ def test_gaps_of_populations_know_their_data():
         evaluation.gap(model, x[:5], longer=2, n_runs=1)
 
 
-def test_refined_fits_are_saved_and_read_as_they_were(tmp_path):
+@pytest.mark.parametrize(("e_step", "first", "last"), [("auto", Amortised, Refined), ("refined", Refined, Refined)])
+def test_populations_are_refined_in_the_last_steps_and_afterwards(monkeypatch, e_step, first, last):
+    seen = []
+    evaluate = RPMObjective.evaluate
+
+    def watched(self, batch):
+        if self.training:
+            seen.append(type(self._e_step))
+        return evaluate(self, batch)
+
+    monkeypatch.setattr(RPMObjective, "evaluate", watched)
+    model = rp.RPGPFA(1, max_iter=20, random_state=0, inference=rp.Inference(e_step=e_step)).fit(spikes()[0][:8])
+    falling = round(20 * model.low_rate)
+    assert seen == [first] * (20 - falling) + [last] * falling
+    assert isinstance(model.model_.pattern.e_step, Refined)
+
+
+def test_networks_are_not_refined():
+    x = spikes()[0][:8]
+    model = rp.RPGPFA(1, max_iter=2, n_init=1, random_state=0, channels="together").fit(x)
+    assert isinstance(model.model_.pattern.e_step, Amortised)
+
+
+@pytest.mark.parametrize("e_step", ["auto", "refined"])
+def test_refined_fits_are_saved_and_read_as_they_were(tmp_path, e_step):
     x = spikes()[0][:12]
-    model = brief(rp.RPGPFA, 2, inference=rp.Inference(e_step="refined")).fit(x)
+    model = brief(rp.RPGPFA, 2, inference=rp.Inference(e_step=e_step)).fit(x)
     model.save(tmp_path / "model.rpm")
     again = rp.load(tmp_path / "model.rpm")
     np.testing.assert_array_equal(again.transform(x), model.transform(x))
+    assert again.model_.pattern.e_step.late == (e_step == "auto")
     assert np.abs(model.posterior(x, e_step="amortised").mean - model.posterior(x).mean).max() > 1e-4
