@@ -17,6 +17,7 @@ from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.common import OF_STATES, WithFactors
 from rpmodels.estimators.description import Description, Latents, SeveralStates
 from rpmodels.estimators.regularisation import has_plenty
+from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.learning.graph_starts import RandomGraph, ScopesStart
 from rpmodels.mixtures import PerSite
 from rpmodels.model import RPM
@@ -29,7 +30,7 @@ INTERVAL = 0.055
 NAMES = checks.Listed(checks.Instance(str, called="a name"))
 
 
-class RPGraph(WithFactors, RPMEstimator):
+class RPGraph(WithFactors, TransformerMixin, RPMEstimator):
     """A recognition-parametrised model with several discrete latents, p(z) = ∏ p(z_a | parents), and factors on some.
 
     A factor says how likely every joint state of its latents is. Inference is exact, by a junction tree.
