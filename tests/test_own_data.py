@@ -313,7 +313,7 @@ def test_nothing_is_left_of_a_fit_that_was_refused(here, tmp_path):
     [
         (("none.csv", "--model", "fa"), "none.csv: no such file"),
         (("notes.txt", "--model", "fa"), "notes.txt: expected a name that ends with one of .npz, .npy, .csv, .parquet"),
-        (("views.csv", "--model", "pca"), "--model: expected one of categorical, circular, fa, gpfa, graph, hmm, lda, lds"),
+        (("views.csv", "--model", "pca"), "--model: expected one of categorical, circular, fa, gpfa, graph, hmm, lda"),
         (("views.csv", "--model", "fa"), "give --factor"),
         (("views.csv", "--model", "fa", "--factor", "left=a,zz"), "--factor left: expected a column"),
         (("views.csv", "--model", "fa", "--factor", "left"), "expected NAME=column"),

@@ -39,7 +39,7 @@ class RPGraph(WithFactors, TransformerMixin, RPMEstimator):
                 targets={"camera": ["object"], "sound": ["object", "place"]})
 
     Attributes:
-        tables_: {latent: p(latent | parents)}, (*states of its parents, its own states)
+        tables_: {latent: p(latent | parents)}, an axis for every parent and one of its own
         prior_: {latent: probabilities of its states}
         model_, history_, restarts_, score_, clipped_, n_iter_, stop_reason_, validation_curve_: as in `RPCategorical`
 
@@ -70,7 +70,7 @@ class RPGraph(WithFactors, TransformerMixin, RPMEstimator):
         | checks.Number(above=0.0)
         | checks.ByFactor(checks.Array(1, 2, 3, 4, 5, 6), key="latent"),
         "p(latent | parents): learned, a Dirichlet concentration of every row (variational Bayes), or known tables of "
-        "some latents (*states of the parents, own states), others learned",
+        "some latents (an axis for every parent and one of their own), others learned",
         default="learned",
     )
     largest: int = argument(
@@ -156,11 +156,11 @@ class RPGraph(WithFactors, TransformerMixin, RPMEstimator):
         return np.concatenate(self.predict_proba(X, presence=presence), -1)
 
     def joint(self, X: Any, latents: Sequence[str], *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
-        """Probabilities of the joint states of some latents, in any order: (N, *their states)."""
+        """Probabilities of the joint states of some latents, in any order: N, then an axis for each."""
         return _rows(q.joint([str(each) for each in latents]) for q in self._posteriors(X, presence))
 
     def recognise(self, x: Any, factor: str) -> NDArray[Any]:
-        """f_j(z|x) of one factor alone, over the joint states of its latents: (N, *their states)."""
+        """f_j(z|x) of one factor alone, over the joint states of its latents: N, then an axis for each."""
         model = self._fitted()
         factor = str(factor)
         family = model.recogniser(factor).family
@@ -176,7 +176,7 @@ class RPGraph(WithFactors, TransformerMixin, RPMEstimator):
         return np.asarray(generative.impute(self._fitted(), self.read(X, presence), str(factor))[:, 0].cpu().numpy())
 
     def state_names(self, factor: str) -> NDArray[Any]:
-        """The likeliest label of every joint state of the latents of a factor of labels: (*their states,)."""
+        """The likeliest label of every joint state of the latents of a factor of labels: an axis for each."""
         table = generative.label_table(self._fitted(), str(factor))
         names = np.asarray(self._fitted().specs[str(factor)].vocabulary)
         return np.asarray(names[table.argmax(-1).cpu().numpy()]).reshape(self._shape(str(factor)))

@@ -94,7 +94,7 @@ class DiscreteGraph(HasLogDensity[JointStates]):
         scopes: Sequence[Sequence[str]] = (),
         largest: int = LARGEST,
     ) -> "DiscreteGraph":
-        """Known tables, {latent: (*states of its parents, its own states)}."""
+        """Known tables by latent: an axis for every parent and one of its own."""
         missing = {name: torch.zeros(0) for name in states if name not in tables}
         return DiscreteGraph.learned(states, parents, scopes, largest, {**tables, **missing})
 
@@ -123,7 +123,7 @@ class DiscreteGraph(HasLogDensity[JointStates]):
         return self._family
 
     def table(self, latent: str) -> Float[Tensor, "..."]:
-        """p(z_a | parents), (*states of its parents, its own states); the posterior mean under variational Bayes."""
+        """p(z_a | parents), an axis for every parent and one of its own; the posterior mean under variational Bayes."""
         a = self.family.index("the latent", latent)
         return self._places[a].as_parents(self._simplex(a).probabilities())
 
@@ -269,7 +269,7 @@ class GraphPosterior(Posterior):
 
     @torch.no_grad()
     def joint(self, latents: Sequence[str]) -> Float[Tensor, "..."]:
-        """q of the joint states of any latents: (N, T, *states)."""
+        """q of the joint states of any latents: N, T, then an axis for each."""
         indices = [self.family.index("the latent", each) for each in latents]
         wider = self.family.with_scope(indices)
         eta = nn.functional.pad(self.eta, (0, wider.natural_size - self.family.natural_size))

@@ -36,7 +36,7 @@ class LogTable:
         return tuple(sorted(self._order))
 
     def as_parents(self, rows: Float[Tensor, "R K"]) -> Float[Tensor, "..."]:
-        """(*states of the parents, own states)."""
+        """An axis for every parent and one of its own."""
         return rows.reshape([self.states[a] for a in self._order])
 
     def as_scope(self, rows: Float[Tensor, "R K"]) -> Float[Tensor, "d"]:
