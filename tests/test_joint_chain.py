@@ -11,6 +11,7 @@ from registry import sites_of
 from rpmodels.priors import JointChain, MarkovChainPrior
 from rpmodels.priors.simplex import FixedSimplex
 from rpmodels.priors.structured import AgeSimplex
+from rpmodels.seeding import seeded
 
 DOUBLE = torch.float64
 CHAINS = {"a": 2, "b": 3}
@@ -147,10 +148,15 @@ def test_two_chains_behind_one_vector_are_found():
     x = rp.read(
         {"x": sum(m[z[..., c]] for c, m in enumerate(means)) + random.standard_normal((40, 50, 6))}, series=True
     )
-    prior = JointChain.factorial({"a": 2, "b": 2})
-    model = rp.RPM(prior, {"x": rp.recognition.Linear((6,), 4)}, atoms=rp.mixtures.Pooled())
-    fitted = rp.train(model, x, rp.learning.TrainingSettings(max_iter=300, learning_rate=2e-2, batch_size=None))
-    found = np.concatenate([each.posterior.joint.viterbi().numpy() for each in fitted.posterior(x)])
+    settings = rp.learning.TrainingSettings(max_iter=100, learning_rate=2e-2, batch_size=None)
+    fits = []
+    for seed in (1000, 1001):  # starts differ in what they find; the score tells
+        with seeded(seed):
+            network = rp.recognition.Linear((6,), 4)
+        prior = JointChain.factorial({"a": 2, "b": 2})
+        fits.append(rp.train(rp.RPM(prior, {"x": network}, atoms=rp.mixtures.Pooled()), x, settings))
+    best = max(fits, key=lambda each: float(each.score(x)))
+    found = np.concatenate([each.posterior.joint.viterbi().numpy() for each in best.posterior(x)])
     truth = 2 * z[..., 0] + z[..., 1]
     order = rp.metrics.match_states(truth.ravel(), found.ravel(), 4)
-    assert (order[found] == truth).mean() > 0.95
+    assert (order[found] == truth).mean() > 0.99

@@ -162,7 +162,7 @@ def test_an_mlp_finds_what_is_linear_and_a_longer_fit_finds_no_more():
     assert curved.score(new) > 0.97 * linear.score(new)
     assert "held-out score" in curved.stop_reason_
     assert curved.converged_
-    longer = rp.RPGPFA(1, network="mlp", random_state=0, max_iter=2000).fit(training)
+    longer = rp.RPGPFA(1, network="mlp", random_state=0, max_iter=1000).fit(training)
     assert float(longer.score_) == pytest.approx(float(curved.score_), rel=0.01)
     without = rp.RPGPFA(1, network="mlp", random_state=0, training=rp.Training(validation_fraction=0.0)).fit(training)
     assert without.score(new) < curved.score(new)  # what it had learnt by heart
