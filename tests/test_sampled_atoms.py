@@ -72,17 +72,17 @@ def test_the_last_steps_draw_as_many_as_their_pairs_allow():
     factor = some_factor()  # of 20 sites, 17 of which are there
     for pairs, drawn in ((40, 6), (200, 10), (339, 16)):
         policy = Pooled(6, pairs)
-        for each, count in ((policy, 6), (policy.settled(), drawn)):
+        for each, count in ((policy, 6), (policy.for_last_steps(), drawn)):
             assert each.for_a_step(FAMILY, REFERENCE, factor, WEIGHTS, factor).g.shape == (1, count, 2)
-    whole = Pooled(6, 340).settled().for_a_step(FAMILY, REFERENCE, factor, WEIGHTS, factor)
+    whole = Pooled(6, 340).for_last_steps().for_a_step(FAMILY, REFERENCE, factor, WEIGHTS, factor)
     assert whole.own is None  # all of them: every own one is there
     assert whole.g.shape == (1, 20, 2)
     for policy in (Pooled(6), Pooled()):
-        step = policy.settled().for_a_step(FAMILY, REFERENCE, factor, WEIGHTS, factor)
+        step = policy.for_last_steps().for_a_step(FAMILY, REFERENCE, factor, WEIGHTS, factor)
         assert step.g.shape[1] == (policy.sample or 20)
 
 
-def test_a_fit_settles_when_its_rate_falls_and_again_when_it_goes_on(monkeypatch):
+def test_the_last_steps_are_those_whose_rate_falls(monkeypatch):
     x = rp.datasets.plain_ball(n_trials=6, n_times=10, random_state=0).x
     seen = []
     ask = Pooled.for_a_step

@@ -54,7 +54,7 @@ class Objective(nn.Module, ABC, Generic[Model]):
     def after_step(self) -> None:
         """The closed-form part of the M-step, after the gradient step."""
 
-    def settle(self, last: bool) -> None:
+    def take_last_steps(self, last: bool) -> None:
         """Whether the steps to come are the last ones, in which the rate falls."""
 
     def skip_step(self) -> None:

@@ -64,12 +64,12 @@ class RPMObjective(Objective[RPM]):
         bank = self.extra.bank(sizes, len(observations), observations.n_sites)
         self.bank = None if bank is None else bank.to(model.device, model.dtype)
         self._last: Evaluated | None = None
-        self.settle(False)
+        self.take_last_steps(False)
 
-    def settle(self, last: bool) -> None:
+    def take_last_steps(self, last: bool) -> None:
         """Then F_j has as many atoms as a step can afford, and q is found as it will be for new data."""
         model = self.model
-        self._policy = model.atoms.settled() if last else model.atoms
+        self._policy = model.atoms.for_last_steps() if last else model.atoms
         self._e_step = model.e_step if last else model.e_step.on_the_way()
 
     def forward(self, batch: Batch) -> Mapping[str, Tensor]:

@@ -1,4 +1,4 @@
-"""The phases of a fit: strong regularisation while it searches, the usual one while it settles, all atoms at its end.
+"""The phases of a fit: strong regularisation while it searches, the usual one for the rest, more atoms at its end.
 
 Where networks learn their observations by heart, every partition of them scores well and the free energy cannot tell
 a good start from a poor one. Dropout and decay that are too strong for the end of a fit make it tell; they are relaxed
@@ -50,24 +50,24 @@ class Relaxing:
         set_decay(self._optimiser, self._training.weight_decay * (strong.weight_decay if on else 1.0))
 
 
-class Settling:
+class LastSteps:
     """Consumer that tells the objective when the last steps begin."""
 
     def __init__(self, objective: Objective[Any], first: int, step: int) -> None:
         self._objective, self._first = objective, first
-        objective.settle(step >= first)
+        objective.take_last_steps(step >= first)
 
     def __call__(self, state: State) -> None:
         """At the first of them."""
         if state.step == self._first:
-            self._objective.settle(True)
+            self._objective.take_last_steps(True)
 
 
 def phases(
     objective: Objective[Any], optimiser: Optimizer, training: TrainingSettings, step: int, longest: int
 ) -> list[Consumer]:
     """What changes on the way, for a run that is at this step and has so many."""
-    found: list[Consumer] = [Settling(objective, round((1.0 - training.low_rate) * longest), step)]
+    found: list[Consumer] = [LastSteps(objective, round((1.0 - training.low_rate) * longest), step)]
     if training.strong is not None:
         found.append(Relaxing(objective, optimiser, training, step))
     return found

@@ -43,7 +43,7 @@ class AtomPolicy(ABC):
         """The mixture that a training step sees: all of it, unless a policy draws some, and then `own` beside them."""
         return self.collect(family, reference, factor, weights)
 
-    def settled(self) -> "AtomPolicy":
+    def for_last_steps(self) -> "AtomPolicy":
         """The policy of the last steps, in which the rate falls: what was saved before may be spent there."""
         return self
 
@@ -123,7 +123,7 @@ class Pooled(AtomPolicy):
             return self.sample
         return max(self.sample, self.pairs // own.present.numel())
 
-    def settled(self) -> "Pooled":
+    def for_last_steps(self) -> "Pooled":
         """With as many atoms as `pairs` allows."""
         last = copy.copy(self)
         last._last = True
