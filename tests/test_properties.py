@@ -408,7 +408,7 @@ def test_an_absent_factor_might_never_have_been(case):
     alone.recognition[0].scaling = dict(model.recognisers())[kept].scaling
     alone.specs = {kept: model.specs[kept]}
     times, atoms = torch.as_tensor(whole_model.times)[None], {kept: whole_model._mixture(kept)}
-    alone_fitted = FittedRPM(alone, atoms, times, whole_model.n_observations)
+    alone_fitted = FittedRPM(alone, atoms, times, whole_model.n_observations, whole_model.n_sites)
     data = new_data(case).only(kept)
     same(out(case, data), inferred(alone_fitted, read(data, alone.specs)))
 

@@ -53,11 +53,17 @@ class FittedRPM(nn.Module):
         atoms: F_j over all the training data
         times: (1, T) of the longest training trial
         n_observations: Σ weights of what was learnt from
+        n_sites: the same of its sites
 
     """
 
     def __init__(
-        self, pattern: RPM, atoms: Mapping[str, Mixture], times: Float[Tensor, "1 T"], n_observations: float
+        self,
+        pattern: RPM,
+        atoms: Mapping[str, Mixture],
+        times: Float[Tensor, "1 T"],
+        n_observations: float,
+        n_sites: float,
     ) -> None:
         super().__init__()
         self.pattern = pattern
@@ -65,7 +71,9 @@ class FittedRPM(nn.Module):
         self._atoms = nn.ModuleList(_StoredAtoms(atoms[name]) for name in pattern.names)
         self._summaries: dict[str, Mixture] = {}
         self._times = Doubles(times).to(pattern.device)
-        self.n_observations = n_observations
+        self.n_observations, self.n_sites = n_observations, n_sites
+        self.temperature = 1.0
+        """How much populations are believed by `posterior` (`rpmodels.temperature`); scores have the tightest bound."""
         self.record: Any = None
         """How it was trained (history, steps, stop_reason), where it was by `rp.train`."""
         self.eval()
@@ -88,7 +96,8 @@ class FittedRPM(nn.Module):
             everywhere = everywhere.take(usable)
         atoms = pattern.mixtures(joint, weights, pattern.references(everywhere))
         times = torch.tensor(np.array(observations.times[longest : longest + 1]))
-        return FittedRPM(pattern, atoms, times, float(weights[usable].sum()))
+        counts = (observations.exists.sum(1) * observations.weights)[observations.usable()]
+        return FittedRPM(pattern, atoms, times, float(weights[usable].sum()), float(counts.sum()))
 
     def train(self, mode: bool = True) -> "FittedRPM":
         """What is fitted stays in evaluation mode; to train it further, train its `pattern`."""
@@ -165,6 +174,8 @@ class FittedRPM(nn.Module):
 
     def posterior(self, observations: Observations, e_step: EStep | None = None) -> Iterator[Inferred]:
         """q(Z) of new observations, batch by batch, by its own E-step or another; no free energy is computed."""
+        if e_step is None and self.temperature != 1.0:
+            e_step = self.pattern.e_step.for_new_data().tempered(self.temperature)
         return self._inferred(observations, e_step)
 
     def free_energies(

@@ -121,6 +121,11 @@ class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, W
         found = [each.posterior for each in self._fitted().posterior(observations, chosen)]
         return posteriors.described(self._fitted(), found, layout, observations.n_sites)
 
+    @property
+    def temperature_(self) -> float:
+        """How much populations are believed, so that halves of their channels agree as well as they say; 1 is all."""
+        return self._fitted().temperature
+
     def recognise(self, x: Any, factor: str, **options: Any) -> tuple[Any, Any]:
         """f_j(z|x) of one factor alone, without the other factors and times: mean and covariance of its targets."""
         model = self._fitted()

@@ -18,6 +18,7 @@ from rpmodels.learning.distributed import communicator
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.seeding import spawn
+from rpmodels.temperature import found_temperature
 
 AT_CEILING = 0.98
 """Of its ceiling: a score from which on other partitions do as well."""
@@ -84,6 +85,7 @@ def fit_to(
         if not collapsed or attempt == retries or run.interrupted:
             break
         warnings.warn(errors.trying_again(run.recent(), attempt + 1, retries), stacklevel=4)
+    run.fitted.temperature = found_temperature(run.fitted, observations)
     score = _score(run, observations)
     if not math.isfinite(score):
         raise errors.score_not_finite(score)

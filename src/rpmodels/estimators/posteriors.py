@@ -15,6 +15,7 @@ from rpmodels.estimators.layout import Layout, joined
 from rpmodels.families import Gaussian
 from rpmodels.fitted import FittedRPM
 from rpmodels.priors import Posterior
+from rpmodels.sampling_error import SamplingError, sampling_error
 from rpmodels.seeding import spawn
 
 
@@ -23,6 +24,17 @@ def variances(covariance: Any) -> Any:
     if isinstance(covariance, list):
         return [variances(each) for each in covariance]
     return np.diagonal(covariance, axis1=-2, axis2=-1)
+
+
+def central(mean: Any, variance: Any, level: float) -> tuple[Any, Any]:
+    """Ends of the central intervals of normals that hold this much probability, each like the mean."""
+    width = float(norm.ppf(0.5 + 0.5 * level))
+    if isinstance(mean, list):
+        spreads = [width * np.sqrt(each) for each in variance]
+        pairs = list(zip(mean, spreads, strict=True))
+        return [each - spread for each, spread in pairs], [each + spread for each, spread in pairs]
+    spread = width * np.sqrt(variance)
+    return mean - spread, mean + spread
 
 
 @dataclass(frozen=True)
@@ -41,13 +53,7 @@ class LatentMarginals:
 
     def bands(self, level: float = 0.9) -> tuple[Any, Any]:
         """Lower and upper ends of the central intervals that hold this much probability, each like the mean."""
-        width = float(norm.ppf(0.5 + 0.5 * level))
-        if isinstance(self.mean, list):
-            spreads = [width * np.sqrt(each) for each in self.variance]
-            pairs = list(zip(self.mean, spreads, strict=True))
-            return [mean - spread for mean, spread in pairs], [mean + spread for mean, spread in pairs]
-        spread = width * np.sqrt(self.variance)
-        return self.mean - spread, self.mean + spread
+        return central(self.mean, self.variance, level)
 
 
 @dataclass(frozen=True)
@@ -60,11 +66,31 @@ class LatentPosterior:
     times: Any
     """When they are, in the same form; None for data without time."""
     draws: Callable[[int, int], Any]
+    sampling: SamplingError | None = None
+    """What the training data leave open about origin and scale of the latents."""
 
     @property
     def variance(self) -> Any:
         """(…, K)."""
         return variances(self.covariance)
+
+    @property
+    def uncertainty(self) -> Any:
+        """(…, K, K): the covariance, and what the training data leave open about origin and scale of the latents.
+
+        The covariance is that of the model as it was found. How far latents are from what they would be on the scale
+        of their prior, of which the training data are a sample, is more than that where these are few.
+        """
+        if self.sampling is None:
+            return self.covariance
+        if isinstance(self.mean, list):
+            pairs = zip(self.mean, self.covariance, strict=True)
+            return [covariance + self.sampling.covariance(mean) for mean, covariance in pairs]
+        return self.covariance + self.sampling.covariance(self.mean)
+
+    def bands(self, level: float = 0.9) -> tuple[Any, Any]:
+        """Lower and upper ends of the central intervals, by `uncertainty`, that hold this much, each like the mean."""
+        return central(self.mean, variances(self.uncertainty), level)
 
     def sample(self, n_samples: int = 1, random_state: int = 0) -> Any:
         """Joint draws over all times and latents: a list of `n_samples`, each in the form of the mean."""
@@ -83,7 +109,8 @@ def described(model: FittedRPM, posteriors: Sequence[Posterior], layout: Layout,
                 for _ in range(n_samples)
             ]
 
-    return LatentPosterior(layout.form(mean), layout.form(covariance), layout.times, draws)
+    error = sampling_error(model.prior, model.sites(1).times[0], model.n_sites)
+    return LatentPosterior(layout.form(mean), layout.form(covariance), layout.times, draws, error)
 
 
 def moments_of(model: FittedRPM, etas: Sequence[Tensor], n_sites: int) -> tuple[NDArray[Any], NDArray[Any]]:

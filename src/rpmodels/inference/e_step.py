@@ -42,6 +42,10 @@ class EStep(ABC, Generic[P]):
         """Its form for new data, which have no parameters of their own."""
         return self
 
+    def tempered(self, temperature: float) -> "EStep":
+        """With populations believed less (`rpmodels.temperature`), where it can be."""
+        return self
+
     @abstractmethod
     def __call__(self, step: Step[P], approximation: ExpectedLogMixture) -> Posterior:
         """q(Z) of every observation of the batch; `approximation` is how ⟨log F_j⟩ is computed, for those that ask."""

@@ -6,7 +6,13 @@ normal site of f_c/F_c under the q of the pass in the place of exp(g_c). Nothing
 trained by what follows from it.
 """
 
+from dataclasses import replace
+
+from jaxtyping import Float
+from torch import Tensor
+
 from rpmodels import checks
+from rpmodels.carriers import Factors
 from rpmodels.inference.amortised import Amortised
 from rpmodels.inference.e_step import EStep, summed_potentials
 from rpmodels.mixtures import ExpectedLogMixture, Mixture
@@ -20,12 +26,18 @@ class Refined(EStep):
     Args:
         steps: how many times
         late: only in the last steps of a fit, whose rate falls, and afterwards; before that q is the amortised one
+        temperature: τ of populations, q ∝ p ∏_c (f_c/F_c)^τ; in training 1
 
     """
 
-    def __init__(self, steps: int = 1, late: bool = False) -> None:
+    def __init__(self, steps: int = 1, late: bool = False, temperature: float = 1.0) -> None:
         self.steps = checks.integer("steps", steps, 1)
         self.late = bool(late)
+        self.temperature = checks.number("temperature", temperature, above=0.0)
+
+    def tempered(self, temperature: float) -> EStep:
+        """The same at another temperature."""
+        return Refined(self.steps, self.late, temperature)
 
     def on_the_way(self) -> EStep:
         """One pass, where refinement is for the end."""
@@ -42,11 +54,21 @@ class Refined(EStep):
 
     def __call__(self, step: Step, approximation: ExpectedLogMixture) -> Posterior:
         """The prior conditioned on λ."""
-        posterior = step.prior.condition(summed_potentials(step.factors), step.sites)
+        posterior = step.prior.condition(self._summed(step.factors), step.sites)
         for _ in range(self.steps):
             sites = {
                 name: step.mixtures[name].refined(factor, posterior.marginal(factor.targets))
                 for name, factor in step.factors.items()
             }
-            posterior = step.prior.condition(summed_potentials(sites), step.sites)
+            posterior = step.prior.condition(self._summed(sites), step.sites)
         return posterior
+
+    def _summed(self, sites: Factors) -> Float[Tensor, "N T D"]:
+        """Σ_j g_j, of populations times τ."""
+        if self.temperature == 1.0:
+            return summed_potentials(sites)
+        weak = {
+            name: each if each.channels is None else replace(each, g=self.temperature * each.g)
+            for name, each in sites.items()
+        }
+        return summed_potentials(weak)

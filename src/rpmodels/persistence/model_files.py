@@ -125,6 +125,7 @@ def _recipe(fitted: FittedRPM) -> dict[str, Any]:
         **parts, "head": recipes.describe(first.head), "input_dropout": dropouts[0] if dropouts else 0.0,
         "networks": [recipes.describe(each) for each in networks], "factors": factors,
         "dtype": str(model.dtype).removeprefix("torch."), "n_observations": fitted.n_observations,
+        "n_sites": fitted.n_sites, "temperature": fitted.temperature,
     }  # fmt: skip
 
 
@@ -153,7 +154,11 @@ def _built(recipe: Mapping[str, Any], tensors: Mapping[str, Tensor], missing: Mi
         recogniser.scaling.clipped, recogniser.scaling.seen = factor["clipped"], factor["seen"]
         reference, g, log_count = (tensors[f"_atoms.{number}.{each}"] for each in ("reference", "g", "log_count"))
         atoms[name] = AtomMixture(recogniser.family, reference, model.atoms.shared, g, log_count)
-    return FittedRPM(model, atoms, tensors["_times.values"], recipe["n_observations"])
+    times, count = tensors["_times.values"], recipe["n_observations"]
+    # Not said by older files; all observations were as long as the longest then.
+    fitted = FittedRPM(model, atoms, times, count, recipe.get("n_sites", count * times.shape[1]))
+    fitted.temperature = float(recipe.get("temperature", 1.0))
+    return fitted
 
 
 def _network(missing: Missing, names: list[str]) -> Missing:

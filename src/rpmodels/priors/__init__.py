@@ -12,7 +12,7 @@ from rpmodels.priors.kalman import LatentState
 from rpmodels.priors.linear_dynamics import LinearDynamicsPrior
 from rpmodels.priors.linear_dynamics_posterior import LinearDynamicsPosterior
 from rpmodels.priors.markov_chain import MarkovChainPosterior, MarkovChainPrior, stationary
-from rpmodels.priors.prior import HasLogDensity, IndependentSites, Posterior, Prior
+from rpmodels.priors.prior import HasCovariance, HasLogDensity, IndependentSites, Posterior, Prior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
 from rpmodels.priors.structured import AgeSimplex, ProductSimplex
 
@@ -29,6 +29,7 @@ __all__ = [
     "GaussianPrior",
     "GaussianProcessPrior",
     "GraphPosterior",
+    "HasCovariance",
     "HasInducing",
     "HasLogDensity",
     "IndependentSites",

@@ -1,16 +1,16 @@
 """One Gaussian latent per site (RP-FA): z ~ N(0, I), or learned. Conditioning adds precisions."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from rpmodels import errors
 from rpmodels.carriers import Sites
 from rpmodels.families import Family, Gaussian
-from rpmodels.priors.prior import HasLogDensity, IndependentSites, Posterior
+from rpmodels.priors.prior import HasCovariance, HasLogDensity, IndependentSites, Posterior
 
 
-class GaussianPrior(HasLogDensity[Gaussian]):
+class GaussianPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
     """Sites independent, each N(0, I); `learned` makes mean and (co)variance parameters.
 
     Learned, it is one of many equivalent models (any linear map of the latents gives another), so it serves
@@ -60,6 +60,11 @@ class GaussianPrior(HasLogDensity[Gaussian]):
         """Σ_t log N(z_t)."""
         each = self.family.log_density(self.family.to_valid(self.raw), self.family.statistic(z))
         return torch.where(sites.exists, each, 0.0).sum(-1)
+
+    def covariances(self, times: Float[Tensor, "T"], kept: Int[Tensor, "S"]) -> Float[Tensor, "S S K K"]:
+        """None between sites."""
+        each = self.family.covariance(self.family.to_valid(self.raw))
+        return torch.eye(len(kept)).to(each)[:, :, None, None] * each
 
     def parameter_kl(self) -> Float[Tensor, ""]:
         """Point estimates."""

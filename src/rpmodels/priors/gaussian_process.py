@@ -21,10 +21,10 @@ from rpmodels.families import Family, Gaussian
 from rpmodels.priors import length_scales
 from rpmodels.priors.conditioning import conditioned
 from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState, Projection, Seen, by_groups
-from rpmodels.priors.prior import HasLogDensity, Posterior
+from rpmodels.priors.prior import HasCovariance, HasLogDensity, Posterior
 
 
-class GaussianProcessPrior(HasInducing, HasLogDensity[Gaussian]):
+class GaussianProcessPrior(HasInducing, HasLogDensity[Gaussian], HasCovariance[Gaussian]):
     """z_k ~ GP(mean_k, κ_k), k = 1 … K.
 
     Args:
@@ -271,6 +271,11 @@ class GaussianProcessPrior(HasInducing, HasLogDensity[Gaussian]):
         exists = sites.exists[:1] if sites.complete else sites.exists
         each = linalg.normal_log_density(off, covariance, exists[:, None], "the kernel at all times of a trial")
         return each.sum(-1).to(z.dtype)
+
+    def covariances(self, times: Float[Tensor, "T"], kept: Int[Tensor, "S"]) -> Float[Tensor, "S S K K"]:
+        """κ_k of every latent by itself."""
+        clock = self._on_clock(times[kept])
+        return torch.diag_embed(self._covariance(clock, clock).movedim(0, -1))
 
     def parameter_kl(self) -> Float[Tensor, ""]:
         """Point estimates."""

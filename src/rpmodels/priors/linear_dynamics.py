@@ -12,7 +12,7 @@ leaves the rest as it was.
 """
 
 import torch
-from jaxtyping import Complex, Float
+from jaxtyping import Complex, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
@@ -23,7 +23,7 @@ from rpmodels.linalg.block_tridiagonal import accumulated, smoothed
 from rpmodels.priors.driving import Inputs, wide
 from rpmodels.priors.kalman import LatentState, Transition, chained, moved, noise_like, stacked, updated
 from rpmodels.priors.linear_dynamics_posterior import LinearDynamicsPosterior
-from rpmodels.priors.prior import HasLogDensity
+from rpmodels.priors.prior import HasCovariance, HasLogDensity
 
 LARGEST = 100.0
 """Of V, per latent: a memory of 0.99995 a step. What lasts longer is a constant, and would cost the smoother digits."""
@@ -31,7 +31,7 @@ UNEVEN = 0.01
 """How far a step between two times may be from the trial's mean step, relative to it."""
 
 
-class LinearDynamicsPrior(HasLogDensity[Gaussian]):
+class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
     """z_1 ~ N(0, I), z_{t+1} = A z_t + B u_t + w_t, for times that are equally spaced.
 
     Everything is computed in double precision and rounded (as kernels are): when latents are slow, Q⁻¹ is large and
@@ -200,6 +200,13 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian]):
         steps = ((off @ transition.precision) * off).sum(-1) - transition.log_det
         each = -0.5 * (torch.cat([first, steps], -1) + self.latents * linalg.LOG_2PI)
         return torch.where(sites.exists, each, 0.0).sum(-1).to(z.dtype)
+
+    def covariances(self, times: Float[Tensor, "T"], kept: Int[Tensor, "S"]) -> Float[Tensor, "S S K K"]:
+        """A^(t−s) for t ≥ s, and its transpose for t ≤ s."""
+        lags, place = torch.unique((kept[:, None] - kept).abs(), return_inverse=True)
+        A = self.transition().A
+        powers = torch.stack([torch.linalg.matrix_power(A, int(lag)) for lag in lags])[place]
+        return torch.where((kept[:, None] >= kept)[:, :, None, None], powers, powers.mT)
 
     def parameter_kl(self) -> Float[Tensor, ""]:
         """Point estimates."""

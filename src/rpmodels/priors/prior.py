@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Generic
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from rpmodels import errors
@@ -103,6 +103,14 @@ class HasLogDensity(Prior[F_co]):
 
         Of what `sample` draws: under variational Bayes, with the mean of the parameters.
         """
+
+
+class HasCovariance(Prior[F_co]):
+    """A prior of normal latents that says how they hang together over the sites of one observation."""
+
+    @abstractmethod
+    def covariances(self, times: Float[Tensor, "T"], kept: Int[Tensor, "S"]) -> Float[Tensor, "S S K K"]:
+        """Cov[z_t, z_s] between those of these sites that are kept, inputs left out."""
 
 
 @dataclass(frozen=True)
