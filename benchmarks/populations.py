@@ -5,8 +5,8 @@ python benchmarks/populations.py [--kinds poisson bell …] [--channels 30 150] 
 python benchmarks/populations.py --costs        seconds of a step by K, and of fits to MC_Maze beside rivals
 
 Two smooth latents behind channels of five kinds, 30 bins a trial. R² is that of the true latents of 100 new trials, by
-a linear map that is fitted on the training trials; coverage is that of 90 % intervals as the model states them, after a
-rotation alone.
+a linear map that is fitted on the training trials; coverage is that of 90 % intervals as the model states them
+(`posterior(X).uncertainty`, and by q alone), after a rotation alone.
 """
 
 import argparse
@@ -72,10 +72,10 @@ def explained(found: Array, truth: Array, new: Array, new_truth: Array) -> float
     return float(1.0 - np.square(rows(new) @ map_ - target).sum() / np.square(target - target.mean(0)).sum())
 
 
-def covered(posterior: Any, truth: Array, level: float = 0.9) -> float:
+def covered(mean: Any, covariance: Any, truth: Array, level: float = 0.9) -> float:
     """Share of the truth inside the intervals, after the best rotation."""
-    mean = np.asarray(posterior.mean, np.float64).reshape(-1, LATENTS)
-    covariance = np.asarray(posterior.covariance, np.float64).reshape(-1, LATENTS, LATENTS)
+    mean = np.asarray(mean, np.float64).reshape(-1, LATENTS)
+    covariance = np.asarray(covariance, np.float64).reshape(-1, LATENTS, LATENTS)
     flat = truth.reshape(-1, LATENTS)
     turn, _ = orthogonal_procrustes(mean, flat)
     sd = np.sqrt(np.einsum("ki,nkl,li->ni", turn, covariance, turn))
@@ -109,15 +109,15 @@ def one(kind: str, channels: int, trials: int, seed: int, options: dict[str, Any
     began = time.process_time()
     linear = GPFA(LATENTS, random_state=seed).fit(bins[:trials])
     linear_seconds = time.process_time() - began
-    rival = np.stack(linear.transform(bins))
+    rival, posterior = np.stack(linear.transform(bins)), model.posterior(x[trials:])
     return {
         "kind": kind, "channels": channels, "trials": trials, "seed": seed,
         "r2": explained(found[:trials], z[:trials], found[trials:], z[trials:]),
         "r2 GPFA": explained(rival[:trials], z[:trials], rival[trials:], z[trials:]),
         "nats, new": float(model.score(x[trials:])), "nats, own": float(model.score(x[:trials])),
-        **errors(model.posterior(x[trials:]), z[trials:]),
-        "coverage": covered(model.posterior(x[trials:]), z[trials:]),
-        "coverage, training": covered(model.posterior(x[:trials]), z[:trials]),
+        **errors(posterior, z[trials:]), "temperature": model.temperature_,
+        "coverage": covered(posterior.mean, posterior.uncertainty, z[trials:]),
+        "coverage, q alone": covered(posterior.mean, posterior.covariance, z[trials:]),
         "seconds": seconds, "seconds GPFA": linear_seconds, "length scales": model.length_scales_.tolist(),
     }  # fmt: skip
 

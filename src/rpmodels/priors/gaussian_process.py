@@ -224,13 +224,12 @@ class GaussianProcessPrior(HasInducing, HasLogDensity[Gaussian], HasCovariance[G
         """q(v) with precision I + A diag(−2g⁽²⁾) Aᵀ, and the marginals it implies."""
         projection = self.project(sites)
         first, weight = self._sites_say(potentials, sites, projection)
-        if not projection.simple(len(first)):
+        if not projection.by_products(len(first)):
             return InducingPosterior(self, sites, projection.condition(first, weight), projection)
-        # Reshaped, not indexed: the derivative of an index is an array of zeros to write into.
-        q = conditioned(projection.a.flatten(0, 2), first.flatten(1, 2), weight.flatten(1, 3))
-        seen = Seen(q.seen_mean[:, :, None], q.seen_variance[:, :, None, None])
+        # Flattened, not indexed: the derivative of an index is an array of zeros to write into.
+        q = conditioned(projection.a.flatten(0, 1), first, weight)
         state = InducingState(q.mean, q.covariance, q.log_det)
-        return InducingPosterior(self, sites, state, projection, seen, q.kl)
+        return InducingPosterior(self, sites, state, projection, Seen(q.seen_mean, q.seen_spread), q.kl)
 
     def state_of(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> InducingState:
         """q(v) given potentials at sites that exist."""

@@ -61,7 +61,7 @@ class Projection:
     def precision(self, weight: Float[Tensor, "N G B B T"]) -> Float[Tensor, "N G Q Q"]:
         """I + Σ_t A_t W_t A_tᵀ."""
         a, (groups, size, inducing, _) = self.a, self.a.shape[1:]
-        if self._by_products(len(weight)):
+        if self.by_products(len(weight)):
             blocks = torch.einsum("ngbct,gbcxt->ngbcx", weight, self._products)
             blocks = torch.unflatten(blocks, -1, (inducing, inducing))
         else:
@@ -73,7 +73,7 @@ class Projection:
     def spread(self, covariance: Float[Tensor, "N G Q Q"]) -> Float[Tensor, "N G B B T"]:
         """A_tᵀ Σ A_t at every site, within its group."""
         blocks = torch.unflatten(torch.unflatten(covariance, -1, self.a.shape[2:4]), 2, self.a.shape[2:4])
-        if self._by_products(len(covariance)):
+        if self.by_products(len(covariance)):
             return torch.einsum("ngbcx,gbcxt->ngbct", blocks.transpose(3, 4).flatten(4, 5), self._products)
         if self._common:
             return (torch.einsum("ngbxcy,gcyt->ngbcxt", blocks, self.a[0]) * self.a[:, :, :, None]).sum(-2)
@@ -90,13 +90,9 @@ class Projection:
         covariance, log_det = linalg.inverse_and_log_det(self.precision(weight), WHAT)
         return InducingState((covariance @ self.shift(first)[..., None])[..., 0], covariance, -log_det)
 
-    def simple(self, trials: int) -> bool:
-        """Whether latents are independent, trials share their times, and there are enough to share products of A."""
-        return self._by_products(trials) and self.a.shape[2] == 1
-
-    def _by_products(self, trials: int) -> bool:
-        """Whether products of A's rows, made once for all trials, are no larger than what they replace."""
-        return self._common and self.a.shape[3] <= trials
+    def by_products(self, trials: int) -> bool:
+        """Whether products of A's rows, made once for all trials, are hardly larger than what they replace."""
+        return self._common and self.a.shape[3] <= 2 * trials
 
     @cached_property
     def _products(self) -> Float[Tensor, "G B B X T"]:
