@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 
@@ -197,6 +199,16 @@ class Channels:
     log_p0: Float[Tensor, "N T C"]
     """Of the values seen."""
     present: Bool[Tensor, "N T C"]
+
+
+@dataclass(frozen=True)
+class Excess:
+    """What the average q of the training data has beyond a prior of normal latents (`rpmodels.sampling_error`)."""
+
+    mean: NDArray[np.float64]
+    """(K,)"""
+    second: NDArray[np.float64]
+    """(K, K): of the covariance."""
 
 
 @dataclass(frozen=True)

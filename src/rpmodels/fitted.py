@@ -74,6 +74,8 @@ class FittedRPM(nn.Module):
         self.n_observations, self.n_sites = n_observations, n_sites
         self.temperature = 1.0
         """How much populations are believed by `posterior` (`rpmodels.temperature`); scores have the tightest bound."""
+        self.excess: Any = None
+        """`Excess` of the average q of its training data over the prior, where it is known."""
         self.record: Any = None
         """How it was trained (history, steps, stop_reason), where it was by `rp.train`."""
         self.eval()

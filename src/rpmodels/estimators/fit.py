@@ -17,6 +17,7 @@ from rpmodels.learning.checkpoints import open_checkpoints
 from rpmodels.learning.distributed import communicator
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
+from rpmodels.sampling_error import excess_of
 from rpmodels.seeding import spawn
 from rpmodels.temperature import found_temperature
 
@@ -86,6 +87,7 @@ def fit_to(
             break
         warnings.warn(errors.trying_again(run.recent(), attempt + 1, retries), stacklevel=4)
     run.fitted.temperature = found_temperature(run.fitted, observations)
+    run.fitted.excess = excess_of(run.fitted, observations)
     score = _score(run, observations)
     if not math.isfinite(score):
         raise errors.score_not_finite(score)

@@ -110,6 +110,7 @@ def described(model: FittedRPM, posteriors: Sequence[Posterior], layout: Layout,
             ]
 
     error = sampling_error(model.prior, model.sites(1).times[0], model.n_sites)
+    error = None if error is None else error.beside(model.excess)
     return LatentPosterior(layout.form(mean), layout.form(covariance), layout.times, draws, error)
 
 

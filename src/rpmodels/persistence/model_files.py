@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rpmodels import errors
+from rpmodels.carriers import Excess
 from rpmodels.fitted import FittedRPM
 from rpmodels.mixtures import AtomMixture
 from rpmodels.model import RPM
@@ -126,6 +128,7 @@ def _recipe(fitted: FittedRPM) -> dict[str, Any]:
         "networks": [recipes.describe(each) for each in networks], "factors": factors,
         "dtype": str(model.dtype).removeprefix("torch."), "n_observations": fitted.n_observations,
         "n_sites": fitted.n_sites, "temperature": fitted.temperature,
+        "excess": None if fitted.excess is None else [fitted.excess.mean.tolist(), fitted.excess.second.tolist()],
     }  # fmt: skip
 
 
@@ -158,6 +161,8 @@ def _built(recipe: Mapping[str, Any], tensors: Mapping[str, Tensor], missing: Mi
     # Not said by older files; all observations were as long as the longest then.
     fitted = FittedRPM(model, atoms, times, count, recipe.get("n_sites", count * times.shape[1]))
     fitted.temperature = float(recipe.get("temperature", 1.0))
+    if recipe.get("excess") is not None:
+        fitted.excess = Excess(*(np.asarray(each, np.float64) for each in recipe["excess"]))
     return fitted
 
 
