@@ -296,7 +296,7 @@ def test_generative_sides_are_those_of_the_factors_own_latents(generator):
     state = 2 * z[:, 0, 1] + z[:, 0, 0]
     torch.testing.assert_close(weights[:, 0], (f / f.sum(0)).T[state])
     assert set(drawn) == set(TARGETS)
-    imputed = generative.impute(model, observations, "x")
+    imputed = generative.impute(model, observations, "x").values
     torch.testing.assert_close(imputed.sum(-1), torch.ones(6, 1, dtype=DOUBLE))
 
 

@@ -139,10 +139,18 @@ def needs_samples(family: str) -> BuildError:
     )
 
 
+def needs_latents(family: str) -> InputError:
+    """p(x | z) of every state, where there are no states."""
+    return InputError(
+        f"z: expected latents, as `sample` gives them, got None, which stands for every state; {family} has infinitely "
+        "many values."
+    )
+
+
 def needs_log_density(prior: str) -> BuildError:
     """p(Z) is wanted as a number."""
     return BuildError(
-        f"log W by quadrature needs the density p(Z) of the prior, and {prior} does not compute it (HasLogDensity). "
+        f"Quadrature needs the density p(Z) of the prior, and {prior} does not compute it (HasLogDensity). "
         "Use method='importance'."
     )
 
@@ -247,8 +255,7 @@ def needs_numbers(name: str) -> BuildError:
 def one_site_only(sites: int) -> InputError:
     """Quadrature over a whole series."""
     return InputError(
-        f"log W by quadrature integrates over one site per observation, and these have up to {sites}. Use "
-        "method='importance'."
+        f"Quadrature integrates over one site per observation, and these have up to {sites}. Use method='importance'."
     )
 
 

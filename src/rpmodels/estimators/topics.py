@@ -16,7 +16,7 @@ from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
 from rpmodels.estimators.common import OF_STATES
 from rpmodels.estimators.description import Description, Latents, Proportions
-from rpmodels.estimators.layout import joined
+from rpmodels.estimators.layout import ArrayOfTrials, Layout, ListOfTrials, joined
 from rpmodels.estimators.regularisation import Regularisation
 from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.model import RPM
@@ -169,6 +169,13 @@ class RPLDA(TransformerMixin, RPMEstimator):
     def read(self, X: Any, presence: Any = None) -> Observations:
         """New data as the library holds them, checked against what the model was fitted to."""
         return self._read(X, presence, known=self._fitted().specs)
+
+    def _laid_out(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
+        observations = self.read(X, **options)
+        if observations.exists.all():
+            return observations, ArrayOfTrials(observations.times)
+        lengths = observations.exists.sum(1).tolist()
+        return observations, ListOfTrials(lengths, [np.arange(each, dtype=np.float64) for each in lengths])
 
     def _posteriors(self, observations: Observations) -> list[priors.DirichletPosterior]:
         return [cast(priors.DirichletPosterior, each.posterior) for each in self._fitted().posterior(observations)]
