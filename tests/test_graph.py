@@ -436,7 +436,7 @@ def test_labels_name_the_joint_states_of_their_targets():
     names = model.state_names("name")
     assert sorted(names) == ["left", "right"]
     assert (model.predict_label({"view 0": x["view 0"]}, "name") == x["name"]).mean() > 0.97
-    assert model.impute(x, "name").shape == (200, 200)
+    assert model.impute(x, "name").values.shape == (200, 200)
     drawn, states = model.sample(20)
     assert set(drawn) == set(x)
     assert states.shape == (20, 4)
