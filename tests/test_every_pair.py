@@ -442,9 +442,9 @@ def sampled(case, factor):
     shown, z = case.model.sample(3)
     assert set(shown) == set(case.model.model_.names)
     assert len(z) == 3
-    values = case.latents.values
+    trials = next(iter(case.X.values())) if isinstance(case.X, dict) else case.X
     sites = np.shape(z)[: 1 + case.about.in_trials]
-    assert sites == (3, max(map(len, values))) if case.about.in_trials else sites == (3,)
+    assert sites == (3, max(map(len, trials))) if case.about.in_trials else sites == (3,)
     assert all(each.shape[: len(sites)] == sites for each in shown.values())
 
 
