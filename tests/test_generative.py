@@ -16,6 +16,7 @@ from rpmodels.fitted import FittedRPM
 from rpmodels.generative import Rows
 from rpmodels.inference import Amortised
 from rpmodels.mixtures import InteriorBound, PerSite, Pooled
+from rpmodels.model import targeted
 from rpmodels.priors import CircularPrior, GaussianPrior, LinearDynamicsPrior
 from rpmodels.seeding import seeded
 
@@ -27,12 +28,18 @@ MANY = 1e12
 # ---- models -------------------------------------------------------------------------------------------
 
 
-def approximate(prior, data, *, atoms=None, sharpness=1.0, seed=0, **options):
+def approximate(prior, data, *, atoms=None, sharpness=1.0, seed=0, targets=None, **options):
     """A model with random linear factors, and its training observations."""
     observations = rp.read(data, series=True, **options)
     with seeded(seed):
-        networks = {name: rp.recognition.Linear((3,), prior.family.raw_size) for name in data}
-    parts = {"e_step": Amortised(), "expected_log_mixture": InteriorBound(), "atoms": atoms or PerSite()}
+        sizes = {name: targeted(prior.family, name, (targets or {}).get(name))[0].raw_size for name in data}
+        networks = {name: rp.recognition.Linear((3,), size) for name, size in sizes.items()}
+    parts = {
+        "targets": targets,
+        "e_step": Amortised(),
+        "expected_log_mixture": InteriorBound(),
+        "atoms": atoms or PerSite(),
+    }
     model = rp.RPM(prior, networks, scaling="none", dtype=DOUBLE, **parts)
     with torch.no_grad():
         for parameter in model.recognition.parameters():
@@ -236,16 +243,17 @@ def etas_of(model, observations, others):
     return found
 
 
+@pytest.mark.parametrize("targets", [None, {"x0": [1], "x2": [1]}], ids=["all", "some"])
 @pytest.mark.parametrize("prior", GAUSSIAN.values(), ids=GAUSSIAN.keys())
-def test_imputation_by_quadrature_and_by_importance_is_that_of_a_dense_grid(prior):
+def test_imputation_by_quadrature_and_by_importance_is_that_of_a_dense_grid(prior, targets):
     data = tiny_data(n=9, n_factors=3)
     data["x2"][3] = np.nan  # missing among the atoms of what is imputed
     data["x0"][5] = np.nan
-    model, _ = approximate(prior(), data, weights=np.linspace(0.5, 2.0, 9), sharpness=1.5)
+    model, _ = approximate(prior(), data, weights=np.linspace(0.5, 2.0, 9), sharpness=1.5, targets=targets)
     one = new_of(model, {"x0": np.random.default_rng(3).normal(size=(1, 1, 3)), "x1": np.ones((1, 1, 3))})
     z = lattice(1, 2, 7.0, 201)
     log_p = multivariate_normal(np.zeros(2)).logpdf(z[:, 0])
-    expected = imputed_on_a_grid(model, etas_of(model, one, ("x0", "x1")), "x2", z, log_p)
+    expected = imputed_on_a_grid(model, etas_of(model, one, ("x0", "x1")), "x2", z, log_p, targets)
     exact = generative.impute(model, one, "x2", nodes=64)
     np.testing.assert_allclose(exact.values[0], expected, atol=1e-6)
     assert exact.values[0, 0, 3] == 0
@@ -304,6 +312,12 @@ def test_errors_of_draws_are_what_repetitions_differ_by():
     repeated = [generative.impute(model, one, "x1", method="importance", draws=200, seed=each) for each in range(40)]
     off = torch.stack([(each.values - exact) / each.error for each in repeated])
     assert 0.75 < float(off.square().mean().sqrt()) < 1.25
+
+
+def test_weights_of_one_draw_alone_are_warned_of():
+    model, observations = approximate(GaussianPrior(DiagonalGaussian(5)), tiny_data(n=6), sharpness=8.0)
+    with pytest.warns(rp.RPModelsWarning, match="as good as .* of 20"):
+        generative.impute(model, observations, "x1", draws=20)
 
 
 def test_many_latents_are_drawn_and_blocks_change_nothing(monkeypatch):

@@ -6,7 +6,6 @@ import pytest
 import data
 import rpmodels as rp
 from registry import ESTIMATORS, made
-from rpmodels import generative
 
 
 @pytest.fixture(scope="module")
@@ -98,19 +97,30 @@ def test_trials_of_unequal_length_come_back_as_lists():
 
 def test_rows_weigh_in_imputation_as_they_did_in_the_fit():
     x, _ = data.clusters(40)
-    weights = np.arange(1.0, 41.0)
+    weights = np.arange(40.0)
     model = made(rp.RPCategorical, 3, max_iter=5, n_init=1, random_state=0).fit(x, sample_weight=weights)
-    p0 = model.prior_ @ model.conditional_weights("a")
-    many = np.repeat(np.arange(40), np.arange(1, 41))
-    other = made(rp.RPCategorical, 3, max_iter=5, n_init=1, random_state=0).fit(x)
-    other.model_ = model.model_
-    repeated = generative.conditional_on_rows(
-        model.model_, "a", other.read({name: each[many] for name, each in x.items()})
-    )
-    t = model.model_.prior.family.statistic(model.model_.prior.family.values())[None, None]
-    again = np.zeros((3, 40))
-    np.add.at(again.T, many, repeated.weights(t)[0, 0].numpy().T)
-    np.testing.assert_allclose(model.prior_ @ again, p0, atol=1e-5)
+    expected = model.impute(x, "a").values @ x["a"]
+    found = model.impute(x, "a", rows=x["a"], row_weights=weights)
+    np.testing.assert_allclose(found.values, expected, atol=1e-4)
+    assert np.abs(model.impute(x, "a", rows=x["a"]).values - expected).max() > 0.01
+    drawn, _ = model.sample(3000, rows={"a": x["a"]}, row_weights=weights)
+    mean = model.prior_ @ model.conditional_weights("a") @ x["a"]
+    assert (np.abs(drawn["a"].mean(0) - mean) < 5 * x["a"].std(0) / np.sqrt(3000)).all()
+    with pytest.raises(rp.RPModelsError, match="sample weights: expected 40 finite numbers"):
+        model.impute(x, "a", rows=x["a"], row_weights=np.ones(3))
+
+
+def test_a_recording_is_imputed_window_by_window_and_stitched():
+    random = np.random.default_rng(0)
+    (recording,) = data.waves([70], 3, period=2.0, noise=0.3, random=random)
+    both = {"left": recording[:, :2], "right": recording[:, 2:]}
+    model = made(rp.RPGPFA, 1, max_iter=4, n_init=1, retries=0, n_inducing=4, window=20, random_state=0).fit(both)
+    found = model.impute({"left": both["left"]}, "right", rows=both["right"])
+    assert found.values.shape == (70, 1)
+    # Rows count as in the fit, whose windows overlap at the end alone.
+    weights = model.impute({"left": both["left"]}, "right").values
+    expected = weights @ np.concatenate([both["right"][:60], both["right"][50:]])
+    np.testing.assert_allclose(found.values, expected, atol=1e-4)
 
 
 def test_draws_along_time_have_the_times_and_inputs_that_are_asked_for():

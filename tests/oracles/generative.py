@@ -58,25 +58,28 @@ def densities(mean, covariance, z):
     return np.stack([multivariate_normal.pdf(z, m, c).reshape(len(z)) for m, c in zip(mean, covariance, strict=True)])
 
 
-def imputed_on_a_grid(model, etas, name, z, log_p):
+def imputed_on_a_grid(model, etas, name, z, log_p, targets=None):
     """p(x_j = m | others) at every site, by summing over all joint values of z (places, T, K) with log p(Z).
 
     `etas`: {other: {site: η of its own factor there}}; a new observation counts once among its atoms.
+    `targets`: the latents that a factor speaks of, of those that speak of some.
     """
-    total = log_p.copy()
+    total, every = log_p.copy(), list(range(z.shape[-1]))
+    places = {each: (targets or {}).get(each, every) for each in (*etas, name)}
     for other, seen in etas.items():
         atoms = model.atoms(other)
         for site, eta in seen.items():
             mean, covariance, counts = members(atoms, site)
-            own = densities(*(each[None] for each in normal(atoms.family, eta)), z[:, site])[0]
-            everyone = counts @ densities(mean, covariance, z[:, site])
+            here = z[:, site][:, places[other]]
+            own = densities(*(each[None] for each in normal(atoms.family, eta)), here)[0]
+            everyone = counts @ densities(mean, covariance, here)
             total += np.log(own) - np.log((everyone + own) / (counts.sum() + 1))
     share = np.exp(total - total.max())
     share /= share.sum()
     found = []
     for site in range(z.shape[1]):
         mean, covariance, counts = members(model.atoms(name), site)
-        weights = counts[:, None] * densities(mean, covariance, z[:, site])
+        weights = counts[:, None] * densities(mean, covariance, z[:, site][:, places[name]])
         found.append((weights / weights.sum(0)) @ share)
     return np.stack(found)
 

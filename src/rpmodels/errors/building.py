@@ -147,6 +147,15 @@ def needs_latents(family: str) -> InputError:
     )
 
 
+def few_effective_draws(effective: float, draws: int) -> RPModelsWarning:
+    """Warning: importance sampling from a q that is far from the posterior, or over many sites."""
+    return RPModelsWarning(
+        f"The weights of draws of q differ so much that they are as good as {effective:.1f} independent draws of "
+        f"{draws}, for some observation: its errors are large. Raise `draws`, or take q for the posterior "
+        "(method='q')."
+    )
+
+
 def needs_log_density(prior: str) -> BuildError:
     """p(Z) is wanted as a number."""
     return BuildError(

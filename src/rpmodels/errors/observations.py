@@ -106,13 +106,6 @@ def no_rows(name: str) -> InputError:
     return InputError(f"rows: expected observations of factor '{name}', got none that is present.")
 
 
-def rows_of_other_length(name: str, got: int, known: int) -> InputError:
-    """Mixtures per site, and rows of other sites."""
-    return InputError(
-        f"rows: expected trials of factor '{name}' over the {known} sites that its mixtures are for, got up to {got}."
-    )
-
-
 def population_predicts(name: str) -> InputError:
     """A population is predicted channel by channel."""
     return InputError(

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from rpmodels.families import Discrete, Family, FiniteSupport, HasTargets
 from rpmodels.fitted import FittedRPM
 from rpmodels.generative import Rows
 from rpmodels.observations import Observations
+from rpmodels.observations.reading import checked_weights
 from rpmodels.seeding import spawn
 
 
@@ -53,12 +54,17 @@ class WithGenerativeSide(ABC):
     def _laid_out(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
         """New data, checked against what the model was fitted to, and the form of results."""
 
+    def _as_for_fit(self, X: Any) -> Observations:
+        """Data every row of which counts once."""
+        return self._laid_out(X)[0]
+
     def impute(
         self,
         X: Any,
         factor: str | None = None,
         *,
         rows: Any = None,
+        row_weights: Any = None,
         hide: bool | None = None,
         method: str = "auto",
         draws: int = generative.DRAWS,
@@ -74,6 +80,7 @@ class WithGenerativeSide(ABC):
             X: as for `latents`
             factor: its name; None where there is one only
             rows: observations of the factor in the form of the data, such as those of the fit
+            row_weights: (N,) of the rows; the `sample_weight` of the fit, where it had some
             hide: whether rows of the factor that X has are hidden; None: where there are other factors. If not, they
                 are looked at, and what is found for missing rows is what was missed
             method: "quadrature" (one site, at most three latents or an angle), "importance" (draws of q, weighted),
@@ -89,7 +96,7 @@ class WithGenerativeSide(ABC):
             model,
             observations,
             name,
-            rows=None if rows is None else self._rows(name, rows),
+            rows=None if rows is None else self._rows(name, rows, row_weights),
             hide=len(model.names) > 1 if hide is None else hide,
             method=method,
             draws=draws,
@@ -113,6 +120,7 @@ class WithGenerativeSide(ABC):
         times: Any = None,
         inputs: Any = None,
         rows: Any = None,
+        row_weights: Any = None,
         random_state: Any = None,
     ) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
         """Draws from the joint of latents and observations (eq 2): {factor: what it shows}, and the latents.
@@ -126,6 +134,7 @@ class WithGenerativeSide(ABC):
             times: (T,) of series instead, of models that take times
             inputs: (T, U) or (n_samples, T, U), of models with inputs
             rows: {factor: observations} in the form of the data, such as those of the fit; of one factor as they are
+            row_weights: (N,) of the rows; the `sample_weight` of the fit, where it had some
             random_state: of the draws; that of the model by default
 
         """
@@ -134,7 +143,7 @@ class WithGenerativeSide(ABC):
         seed = self.random_state if random_state is None else random_state
         generator = torch.Generator(model.device).manual_seed(spawn(seed, 3)[2])
         sites = drawn_sites(self.description, model, count, length, times, inputs)
-        given = {} if rows is None else self._given(rows)
+        given = {} if rows is None else self._given(rows, row_weights)
         on_rows = {name: generative.conditional_on_rows(model, name, each.observations, sites)
                    for name, each in given.items()}  # fmt: skip
         z, drawn = generative.sample(model, count, generator, sites, on_rows)
@@ -187,13 +196,14 @@ class WithGenerativeSide(ABC):
             raise errors.unknown_factor(str(factor), list(names))
         return names[0] if factor is None else str(factor)
 
-    def _rows(self, name: str, rows: Any) -> Rows:
+    def _rows(self, name: str, rows: Any, weights: Any) -> Rows:
         """Observations of one factor, as numbers: labels one-hot."""
         model = self._fitted()
         if channels.is_population(model, name):
             raise errors.population_predicts(name)
         given = rows if self.description.one_factor else {name: rows}
-        observations = self._laid_out(given)[0]
+        observations = self._as_for_fit(given)
+        observations = replace(observations, weights=checked_weights(weights, len(observations)))
         values = torch.as_tensor(np.asarray(observations.values[name]), device=model.device)
         vocabulary = model.specs[name].vocabulary
         if vocabulary is None:
@@ -202,11 +212,11 @@ class WithGenerativeSide(ABC):
             numbers = torch.nn.functional.one_hot(values.long(), len(vocabulary))
         return Rows(observations, numbers.to(model.dtype))
 
-    def _given(self, rows: Any) -> dict[str, Rows]:
+    def _given(self, rows: Any, weights: Any) -> dict[str, Rows]:
         """Of every factor that has some."""
         if isinstance(rows, Mapping) and not self.description.one_factor:
-            return {self._factor(name): self._rows(self._factor(name), each) for name, each in rows.items()}
-        return {self._factor(None): self._rows(self._factor(None), rows)}
+            return {self._factor(name): self._rows(self._factor(name), each, weights) for name, each in rows.items()}
+        return {self._factor(None): self._rows(self._factor(None), rows, weights)}
 
     def _shown(self, name: str, index: Tensor, rows: Rows | None) -> NDArray[Any]:
         """Draws as the user sees them: atoms by number, values of channels, or rows."""

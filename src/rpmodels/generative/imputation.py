@@ -1,5 +1,6 @@
 """What a factor would have shown: p(x_j | the other factors) = ⟨p(x_j | z)⟩ under the posterior without factor j."""
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 
@@ -13,6 +14,9 @@ from rpmodels.generative.averages import DRAWS, Averaging, Places, averaging
 from rpmodels.generative.conditional import Conditional, conditional, conditional_on_rows
 from rpmodels.mixtures.reduce import PAIR_BUDGET
 from rpmodels.observations import Observations
+
+FEW = 10.0
+"""Effective draws, below which weights are those of one or two."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,11 @@ def impute(
         here = whole or _conditional(model, name, rows, inferred)
         contents = None if rows is None else rows.at(here)
         parts.append(_one_batch(model, name, inferred, chosen, here, contents).padded(observations.n_sites))
-    return _finished(parts, chosen, rows is not None)
+    found = _finished(parts, chosen, rows is not None)
+    fewest = float(found.effective.min()) if len(found.effective) else torch.inf
+    if fewest < FEW:
+        warnings.warn(errors.few_effective_draws(fewest, draws), stacklevel=2)
+    return found
 
 
 def _conditional(model: FittedRPM, name: str, rows: Rows | None, inferred: Inferred | None) -> Conditional:
