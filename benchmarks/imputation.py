@@ -4,8 +4,8 @@ python benchmarks/imputation.py [fa|categorical|circular|graph|hmm|gpfa|lds|lda 
 
 One factor of two is missing (of topics: a third of the parts). The true value's place among the atoms, by their imputed
 probabilities, is uniform where these are right: how often it is in the central half, in the central nine tenths, and
-how far its distribution is from the uniform one. Once for data that the fitted model draws itself, once for new data of
-the simulated world.
+how far its distribution is from the uniform one. Beside it, how many kinds of difference `diagnose` finds between the
+data and draws of the model. Once for data that the fitted model draws itself, once for new data of the simulated world.
 """
 
 import argparse
@@ -183,8 +183,11 @@ def one(kind: str, seed: int) -> dict[str, float]:
     model = make(seed).fit(training)
     drawn, _ = model.sample(count, rows=training, random_state=seed)
     own = drawn if isinstance(training, dict) else next(iter(drawn.values()))
-    found = {"model": calibration(imputed(model, own, training, random))}
-    found["world"] = calibration(imputed(model, world(random, count), training, random))
+    found = {}
+    for name, new in (("model", own), ("world", world(random, count))):
+        found[name] = calibration(imputed(model, new, training, random))
+        findings = rp.evaluation.diagnose(model, new).findings
+        found[name]["alarms"] = sum(each.name == "unlike its draws" for each in findings)
     return {f"{name}_{what}": value for what, each in found.items() for name, value in each.items()}
 
 

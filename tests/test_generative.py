@@ -193,7 +193,7 @@ def test_imputation_by_draws_and_by_q_is_that_regression_within_its_error(world,
 
 def test_draws_of_observations_have_the_linear_gaussian_covariance(world, generator):
     dense, model, rows = world
-    n = 20_000
+    n = 8_000
     z, drawn = generative.sample(model, n, generator)
     x = np.concatenate([rows[name][drawn[name][:, 0]] for name in "ab"] + [z[:, 0].numpy()], 1)
     across = dense.covariance_of("a", "b")[0, :, 0]
@@ -257,9 +257,9 @@ def test_imputation_by_quadrature_and_by_importance_is_that_of_a_dense_grid(prio
     exact = generative.impute(model, one, "x2", nodes=64)
     np.testing.assert_allclose(exact.values[0], expected, atol=1e-6)
     assert exact.values[0, 0, 3] == 0
-    drawn = generative.impute(model, one, "x2", method="importance", draws=1200)
+    drawn = generative.impute(model, one, "x2", method="importance", draws=500)
     assert (np.abs(drawn.values[0].numpy() - expected) <= 3 * drawn.error[0].numpy() + 1e-12).all()
-    assert 100 < float(drawn.effective[0]) <= 1200
+    assert 50 < float(drawn.effective[0]) <= 500
 
 
 @pytest.mark.parametrize("atoms", [PerSite(), Pooled()], ids=["per site", "pooled"])
@@ -273,12 +273,12 @@ def test_series_by_importance_are_those_of_a_dense_grid_over_all_times(atoms):
     kernel = np.exp(-0.5 * np.square(np.subtract.outer(np.arange(2), np.arange(2)) / 2.0))
     log_p = multivariate_normal(np.zeros(2), kernel).logpdf(z[:, :, 0])
     expected = imputed_on_a_grid(model, etas_of(model, one, ("x0",)), "x1", z, log_p)
-    drawn = generative.impute(model, one, "x1", method="importance", draws=1200, seed=2)
+    drawn = generative.impute(model, one, "x1", method="importance", draws=500, seed=2)
     assert (np.abs(drawn.values[0].numpy() - expected) <= 3.5 * drawn.error[0].numpy() + 1e-12).all()
     # What is there is looked at where it is not hidden, and what is missing is found from it.
     one.present["x1"][0, 1] = False
     expected = imputed_on_a_grid(model, etas_of(model, one, ("x0", "x1")), "x1", z, log_p)
-    drawn = generative.impute(model, one, "x1", method="importance", draws=1200, hide=False)
+    drawn = generative.impute(model, one, "x1", method="importance", draws=500, hide=False)
     assert (np.abs(drawn.values[0].numpy() - expected) <= 3.5 * drawn.error[0].numpy() + 1e-12).all()
 
 
@@ -298,7 +298,7 @@ def test_angles_are_imputed_by_a_sum_over_the_circle():
     expected = (atoms[1] / atoms[1].sum(0)) @ (posterior / posterior.sum())
     found = generative.impute(model, one, "x1")
     np.testing.assert_allclose(found.values[0, 0], expected, atol=1e-10)
-    drawn = generative.impute(model, one, "x1", method="importance", draws=1200)
+    drawn = generative.impute(model, one, "x1", method="importance", draws=500)
     assert (np.abs(drawn.values[0, 0].numpy() - expected) < 3.5 * drawn.error[0, 0].numpy()).all()
     # The prior is uniform, so that q is what the factor says.
     by_q = (atoms[1] / atoms[1].sum(0)) @ own
@@ -309,7 +309,7 @@ def test_errors_of_draws_are_what_repetitions_differ_by():
     model, _ = approximate(GaussianPrior(DiagonalGaussian(2)), tiny_data(n=6), sharpness=2.0)
     one = new_of(model, {"x0": np.ones((1, 1, 3))})
     exact = generative.impute(model, one, "x1", nodes=48).values
-    repeated = [generative.impute(model, one, "x1", method="importance", draws=200, seed=each) for each in range(40)]
+    repeated = [generative.impute(model, one, "x1", method="importance", draws=60, seed=each) for each in range(24)]
     off = torch.stack([(each.values - exact) / each.error for each in repeated])
     assert 0.75 < float(off.square().mean().sqrt()) < 1.25
 

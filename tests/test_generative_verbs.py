@@ -12,7 +12,9 @@ from registry import ESTIMATORS, made
 def views():
     x, _ = data.views(300, noise=0.5)
     x = {name: each[:200] for name, each in x.items()}
-    return made(rp.RPFA, 1, max_iter=100, n_init=1, retries=0, random_state=0, dtype="float64").fit(x), x
+    return made(rp.RPFA, 1, max_iter=60, learning_rate=2e-2, n_init=1, retries=0, random_state=0, dtype="float64").fit(
+        x
+    ), x
 
 
 def test_a_missing_sensor_is_expected_as_a_regression_has_it(views):
@@ -57,7 +59,9 @@ def test_labels_are_imputed_with_probabilities_and_drawn_by_name():
     x, z = data.clusters(200, distance=2.0)
     names = np.array(["red", "green", "blue"], object)[z]
     names[150:] = None
-    model = made(rp.RPCategorical, 3, max_iter=150, n_init=2, random_state=0).fit({**x, "name": names})
+    model = made(rp.RPCategorical, 3, max_iter=60, n_init=1, learning_rate=1e-2, random_state=0).fit(
+        {**x, "name": names}
+    )
     found = model.impute(x, "name", rows=names)
     vocabulary = list(model.model_.specs["name"].vocabulary)
     assert found.values.shape == (200, 3)
