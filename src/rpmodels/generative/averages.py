@@ -1,5 +1,6 @@
 """Places of z with shares, for averages under p(Z | X): all states, a grid, weighted draws of q, or q itself."""
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -134,8 +135,8 @@ class UnderQ(Averaging):
         """Two thirds of the nodes."""
         if self.is_drawn:
             return None
-        fewer = object.__new__(UnderQ)
-        fewer.__dict__.update(self.__dict__, nodes=max(2, 2 * self.nodes // 3))
+        fewer = copy.copy(self)
+        fewer.nodes = max(2, 2 * self.nodes // 3)
         return fewer
 
 

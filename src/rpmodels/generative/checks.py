@@ -16,7 +16,7 @@ from scipy.stats import t as student
 from torch import Tensor
 
 from rpmodels.carriers import Factor, Sites
-from rpmodels.families import Family, Gaussian
+from rpmodels.families import Discrete, Family, Gaussian
 from rpmodels.fitted import FittedRPM
 from rpmodels.generative.conditional import Conditional, conditional
 from rpmodels.generative.samples import observed
@@ -28,7 +28,7 @@ REPLICATES = 32
 MOST_ATOMS, MOST_SITES = 1024, 2048
 """Of every factor, and of a replicate: more are thinned out."""
 SMALLEST = 1e-4
-"""Variance below which a factor says nothing that could be compared."""
+"""Variance that counts: a factor that shows less says nothing."""
 LEAST = 0.1
 """Of correlations: the scale of differences between small ones."""
 
@@ -102,16 +102,15 @@ def predictive_checks(
     part = observations.some(max(2, MOST_SITES // observations.n_sites))
     sites = part.sites(model.device)
     generator = torch.Generator(model.device).manual_seed(seed)
-    data, masks = _of_the_data(model, part)
     given = {name: _thinned(conditional(model, name, sites), generator) for name in model.names
              if not isinstance(model.summary(name), PopulationMixture)}  # fmt: skip
+    data = _of_the_data(model, part, given)
     found = dict(_statistics(model, data))
     drawn: dict[str, list[float]] = {what: [] for what in found}
     for _ in range(replicates):
-        again = {name: Seen(each, masks[name]) for name, each in _replicate(model, sites, given, generator)}
+        again = {name: Seen(each, data[name].there) for name, each in _replicate(model, sites, given, generator)}
         for what, (value, _) in _statistics(model, again):
-            if what in drawn:
-                drawn[what].append(value)
+            drawn[what].append(value)
     known = min([here.atoms for here in given.values()], default=model.n_observations)
     asked = part.exists.sum() if given and model.pattern.atoms.shared else len(part)
     wider = float(np.sqrt(1.0 + float(asked) / known))
@@ -135,19 +134,26 @@ def _statistics(model: FittedRPM, seen: Mapping[str, Seen]) -> Iterator[tuple[st
     """Statistics by their words, each with the scale that a difference is measured by."""
     for name, each in seen.items():
         variances = each.variance.tolist()
-        called = "channel" if isinstance(model.summary(name), PopulationMixture) else "latent"
+        called = _called(model, name)
         for k, (mean, variance) in enumerate(zip(each.mean.tolist(), variances, strict=True)):
-            if variance > SMALLEST:
-                yield f"the mean of {called} {k} as factor '{name}' shows it", (mean, variance**0.5)
-                yield f"the variance of {called} {k} as factor '{name}' shows it", (variance, variance)
-        if each.values.shape[1] > 1 and max(variances) > SMALLEST:
+            scale = max(variance, SMALLEST)
+            yield f"the mean of {called} {k} as factor '{name}' shows it", (mean, scale**0.5)
+            yield f"the variance of {called} {k} as factor '{name}' shows it", (variance, scale)
+        if each.values.shape[1] > 1:
             yield f"the correlation of neighbouring sites of factor '{name}'", _related(each.neighbours)
         if called == "channel" and len(variances) > 1:
             own = each.correlations(each)
             yield f"the correlation between channels of factor '{name}'", _related(own - torch.diag(own.diagonal()))
     for (name, one), (beside, other) in combinations(seen.items(), 2):
-        if min(float(one.variance.max()), float(other.variance.max())) > SMALLEST:
-            yield f"the correlation between factors '{name}' and '{beside}'", _related(one.correlations(other))
+        yield f"the correlation between factors '{name}' and '{beside}'", _related(one.correlations(other))
+
+
+def _called(model: FittedRPM, name: str) -> str:
+    """What the numbers of a factor are numbers of."""
+    if isinstance(model.summary(name), PopulationMixture):
+        return "channel"
+    family = model.recogniser(name).family
+    return "latent" if isinstance(family, Gaussian) else "state" if isinstance(family, Discrete) else "coordinate"
 
 
 def _related(correlations: Float[Tensor, "*K"]) -> tuple[float, float]:
@@ -156,8 +162,8 @@ def _related(correlations: Float[Tensor, "*K"]) -> tuple[float, float]:
     return size, max(abs(size), LEAST)
 
 
-def _of_the_data(model: FittedRPM, part: Observations) -> tuple[dict[str, Seen], dict[str, Tensor]]:
-    """What the factors show of these observations, and where."""
+def _of_the_data(model: FittedRPM, part: Observations, given: Mapping[str, Conditional]) -> dict[str, Seen]:
+    """What the factors show of these observations, where they are there and the model has atoms."""
     batches: dict[str, list[Factor]] = {name: [] for name in model.names}
     references: dict[str, list[Tensor]] = {name: [] for name in model.names}
     for batch, factors in model.pattern.recognised(part):
@@ -167,16 +173,16 @@ def _of_the_data(model: FittedRPM, part: Observations) -> tuple[dict[str, Seen],
     found = {}
     for name in model.names:
         family = model.recogniser(name).family
-        population = model.summary(name)
-        if isinstance(population, PopulationMixture):
+        if name not in given:
             values, there = _channels(model, name, part)
         else:
             joint = Factor.joined(batches[name], part.n_sites)
             longest = max(references[name], key=len)
             values = _said(family, longest + joint.g[:, : part.n_sites])
-            there = joint.present[..., None].expand_as(values).to(values.dtype)
+            known = torch.isfinite(given[name].log_p0).any(-1)
+            there = (joint.present & known)[..., None].expand_as(values).to(values.dtype)
         found[name] = Seen(values, there)
-    return found, {name: each.there for name, each in found.items()}
+    return found
 
 
 def _said(family: Family, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b K"]:
