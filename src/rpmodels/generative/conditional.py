@@ -53,15 +53,15 @@ class Conditional:
         known = torch.nan_to_num(self.log_constant, neginf=0.0)
         return self._log_unscaled - known[:, None]
 
-    def log_normaliser(self, t: Float[Tensor, "n T Q d"]) -> Float[Tensor, "n T Q"]:
+    def log_normaliser(self, t: Float[Tensor, "n #T Q d"]) -> Float[Tensor, "n T Q"]:
         """Φ_{x_j}(t) = log Σ_x χ_j(x) exp(η_j(x)·t); −∞ at a site without atoms. F_j(z) = C exp(Φ_{x_j}(t(z)))."""
         return torch.logsumexp(self._terms(t), -1)
 
-    def weights(self, t: Float[Tensor, "n T Q d"]) -> Float[Tensor, "n T Q A"]:
+    def weights(self, t: Float[Tensor, "n #T Q d"]) -> Float[Tensor, "n T Q A"]:
         """p(x_j | z) of every atom, given t(z) of the latents that the factor speaks of; zero where there are none."""
         return torch.softmax(self._terms(t), -1).nan_to_num(0.0)
 
-    def _terms(self, t: Float[Tensor, "n T Q d"]) -> Float[Tensor, "n T Q A"]:
+    def _terms(self, t: Float[Tensor, "n #T Q d"]) -> Float[Tensor, "n T Q A"]:
         """log χ_j + η_j·t."""
         t = t.to(self.eta.dtype)
         if len(self.eta) == 1:
