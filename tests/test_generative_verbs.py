@@ -55,6 +55,17 @@ def test_weights_of_atoms_are_those_of_draws(views):
     np.testing.assert_array_equal(rows["b"], x["b"][shown["b"]])
 
 
+def test_what_is_expected_has_the_form_of_an_observation():
+    random = np.random.default_rng(0)
+    z = random.normal(size=30)
+    x = {"number": (z + random.normal(size=30))[:, None], "image": z[:, None, None] + random.normal(size=(30, 4, 5))}
+    model = made(rp.RPFA, 1, max_iter=3, n_init=1, retries=0, random_state=0, network="mlp").fit(x)
+    for name, rows in x.items():
+        found = model.impute(x, name, rows=rows)
+        assert found.values.shape == found.spread.shape == found.error.shape == rows.shape
+        assert model.sample(2, rows={name: rows})[0][name].shape == (2, *rows.shape[1:])
+
+
 def test_labels_are_imputed_with_probabilities_and_drawn_by_name():
     x, z = data.clusters(200, distance=2.0)
     names = np.array(["red", "green", "blue"], object)[z]

@@ -103,12 +103,13 @@ class WithGenerativeSide(ABC):
             nodes=nodes,
             seed=spawn(self.random_state, 5)[4],
         )
-        event = () if rows is None or model.specs[name].is_label else model.specs[name].event_shape
+        spec = model.specs[name]
+        shape = (-1,) if rows is None or spec.is_label else spec.event_shape
 
         def formed(values: Tensor) -> Any:
-            return layout.form(values.reshape(*values.shape[:2], *(event or (-1,))).cpu().numpy())
+            return layout.form(values.reshape(*values.shape[:2], *shape).cpu().numpy())
 
-        spread = None if found.spread is None or model.specs[name].is_label else formed(found.spread)
+        spread = None if found.spread is None or spec.is_label else formed(found.spread)
         effective = found.effective.double().cpu().numpy()
         return Imputed(formed(found.values), formed(found.error), effective, found.method, spread)
 
