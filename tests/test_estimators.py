@@ -161,7 +161,7 @@ def test_labels_can_be_a_factor():
     states = model.predict(new)
     of_label = model.recognise(np.array(["red", "green", "blue"]), "label").argmax(1)
     assert (of_label[truth] == states).mean() > 0.95
-    weights = model.impute(new, "label")
+    weights = model.impute(new, "label").values
     assert weights.shape == (240, 240)
     np.testing.assert_allclose(weights.sum(1), 1, atol=1e-4)
     assert (weights[:, 20:] == 0).all()

@@ -423,6 +423,58 @@ def test_latents_are_what_the_verbs_give(cases, name):
     assert (found.times is not None) == case.about.in_time
 
 
+# ---- the generative side of every estimator -----------------------------------------------------------
+
+
+def imputed(case, factor):
+    rows = case.X if case.about.one_factor else case.X[factor]
+    found, shown = case.model.impute(case.X, factor), case.model.impute(case.X, factor, rows=rows)
+    per_site = zip(*(map(np.asarray, each) for each in (found.values, shown.values, shown.spread, rows)), strict=True)
+    for weights, mean, spread, row in per_site:
+        np.testing.assert_allclose(weights.sum(-1), 1.0, atol=1e-4)
+        assert mean.shape == spread.shape == row.shape
+        assert np.isfinite(mean).all()
+    assert (found.effective > 1).all()
+    assert like(found.error, found.values)
+
+
+def sampled(case, factor):
+    shown, z = case.model.sample(3)
+    assert set(shown) == set(case.model.model_.names)
+    assert len(z) == 3
+    trials = next(iter(case.X.values())) if isinstance(case.X, dict) else case.X
+    sites = np.shape(z)[: 1 + case.about.in_trials]
+    assert sites == (3, max(map(len, trials))) if case.about.in_trials else sites == (3,)
+    assert all(each.shape[: len(sites)] == sites for each in shown.values())
+
+
+def weighed(case, factor):
+    _, z = case.model.sample(3)
+    weights = case.model.conditional_weights(factor, z)
+    np.testing.assert_allclose(weights.sum(-1), 1.0, atol=1e-4)
+    assert weights.shape[:-1] == np.shape(z)[: 1 + case.about.in_trials]
+    if case.about.latent.finite or isinstance(case.about.latent, SeveralStates):
+        np.testing.assert_allclose(case.model.conditional_weights(factor).sum(-1), 1.0, atol=1e-4)
+    else:
+        with pytest.raises(rp.RPModelsError, match="got None, which stands for every state"):
+            case.model.conditional_weights(factor)
+
+
+NO_ATOMS = {"impute": "expected to show is model.rates", "conditional_weights": "it has no atoms"}
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("verb", ["impute", "sample", "conditional_weights"])
+def test_every_estimator_has_a_generative_side_or_says_why_not(cases, name, verb):
+    ask = {"impute": imputed, "sample": sampled, "conditional_weights": weighed}[verb]
+    factor = cases[name].model.model_.names[-1]
+    if name == "population" and verb in NO_ATOMS:
+        with pytest.raises(rp.RPModelsError, match=NO_ATOMS[verb]):
+            ask(cases[name], factor)
+        return
+    ask(cases[name], factor)
+
+
 # ---- frames are divided by trials ---------------------------------------------------------------------
 
 

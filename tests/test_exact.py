@@ -315,7 +315,7 @@ def test_conditional_weights_impute_and_sample_agree_with_enumeration():
     posterior = p * f[0] / own
     posterior = posterior / posterior.sum(-1, keepdim=True)
     expected = posterior @ given.T
-    torch.testing.assert_close(generative.impute(model, observations, "x1")[:, 0], expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(generative.impute(model, observations, "x1").values[:, 0], expected, rtol=0, atol=1e-12)
     n = 200_000
     z, drawn = generative.sample(model, n, torch.Generator().manual_seed(0))
     joint = torch.einsum("k,ak,bk->ab", p, c[:, None] * f[0] / mixtures[0], given)
@@ -355,16 +355,16 @@ def test_unequal_lengths_over_several_inference_batches(atoms, monkeypatch):
     lengths = [4, 4, 3, 2, 2, 1]
     lists = {name: [v[:t] for v, t in zip(values, lengths, strict=True)] for name, values in data.items()}
     model, observations = tiny_model(PRIORS["fixed"](), lists, atoms=atoms)
-    whole = log_w(model, observations), generative.impute(model, observations, "x1")
+    whole = log_w(model, observations), generative.impute(model, observations, "x1").values
     monkeypatch.setattr("rpmodels.model.INFERENCE_BATCH", 2)
     torch.testing.assert_close(log_w(model, observations), whole[0], rtol=0, atol=1e-12)
-    imputed = generative.impute(model, observations, "x1")
+    imputed = generative.impute(model, observations, "x1").values
     there = observations.exists
     torch.testing.assert_close(imputed[there], whole[1][there], rtol=0, atol=1e-12)
     torch.testing.assert_close(imputed[there].sum(-1), torch.ones(int(there.sum()), dtype=torch.float64))
     longer = rp.read(tiny_data(n=2, sites=6, seed=3), series=True, known=model.specs)
     assert torch.isfinite(log_w(model, longer, in_training=False)).all()
-    assert generative.impute(model, longer, "x1").shape[:2] == (2, 6)
+    assert generative.impute(model, longer, "x1").values.shape[:2] == (2, 6)
     z, drawn = generative.sample(model, 3, torch.Generator().manual_seed(0))
     assert z.shape == drawn["x0"].shape == (3, 4)
 
@@ -378,7 +378,7 @@ def test_sites_without_atoms_have_no_conditional_weights():
     assert weights.sum(-1).tolist() == [pytest.approx(1), 0, pytest.approx(1)]
     _, drawn = generative.sample(model, 4, torch.Generator().manual_seed(0))
     assert (drawn["x0"][:, 1] == -1).all()
-    assert torch.isfinite(generative.impute(model, observations, "x0")).all()
+    assert torch.isfinite(generative.impute(model, observations, "x0").values).all()
 
 
 def test_per_site_atoms_of_one_site_say_nothing_about_others():

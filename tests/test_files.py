@@ -87,7 +87,7 @@ def answers(model, data):
     found.append(model.score_samples(data))
     if isinstance(model, rp.RPCategorical):
         found.append(model.prior_)
-    return [*found, model.impute(data, "label")] if "label" in model.model_.specs else found
+    return [*found, flat(model.impute(data, model.model_.names[-1]).values)]
 
 
 def flat(values):

@@ -296,7 +296,7 @@ def test_generative_sides_are_those_of_the_factors_own_latents(generator):
     state = 2 * z[:, 0, 1] + z[:, 0, 0]
     torch.testing.assert_close(weights[:, 0], (f / f.sum(0)).T[state])
     assert set(drawn) == set(TARGETS)
-    imputed = generative.impute(model, observations, "x")
+    imputed = generative.impute(model, observations, "x").values
     torch.testing.assert_close(imputed.sum(-1), torch.ones(6, 1, dtype=DOUBLE))
 
 
@@ -436,7 +436,7 @@ def test_labels_name_the_joint_states_of_their_targets():
     names = model.state_names("name")
     assert sorted(names) == ["left", "right"]
     assert (model.predict_label({"view 0": x["view 0"]}, "name") == x["name"]).mean() > 0.97
-    assert model.impute(x, "name").shape == (200, 200)
+    assert model.impute(x, "name").values.shape == (200, 200)
     drawn, states = model.sample(20)
     assert set(drawn) == set(x)
     assert states.shape == (20, 4)

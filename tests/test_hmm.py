@@ -71,7 +71,8 @@ def test_results_have_the_form_of_the_data(fitted):
     assert model.forecast(ragged, 4)[1].shape == (4, 3)
     assert model.forecast(np.stack(x), 4).shape == (16, 4, 3)
     assert model.forecast(x[0], 4).shape == (4, 3)
-    assert model.sample(5, 7).shape == (5, 7)
+    shown, states = model.sample(5, 7)
+    assert shown["x"].shape == states.shape == (5, 7)
 
 
 def test_the_filter_knows_no_future_and_the_stream_is_the_filter(fitted):

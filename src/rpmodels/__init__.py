@@ -56,8 +56,8 @@ __all__ = [
 # type checkers read in `public`. tests/test_import.py holds the lists together.
 _ROOMS = (
     "baselines", "callbacks", "carriers", "datasets", "errors", "estimators", "evaluation", "families", "fitted",
-    "free_energy", "generative", "inference", "learning", "linalg", "log_weight", "metrics", "mixtures", "model",
-    "observations", "persistence", "plots", "presets", "priors", "recognition", "seeding", "step",
+    "free_energy", "generative", "inference", "integration", "learning", "linalg", "log_weight", "metrics", "mixtures",
+    "model", "observations", "persistence", "plots", "presets", "priors", "recognition", "seeding", "step",
 )  # fmt: skip
 _NAMES = {
     "rpmodels.errors": ("RPModelsError", "RPModelsWarning"),

@@ -8,17 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
 from numpy.typing import NDArray
-from torch import Tensor
 
-from rpmodels import checks, errors
-from rpmodels.families import Family, HasGrid, Reparametrised
-from rpmodels.fitted import FittedRPM, Inferred
-from rpmodels.mixtures import AtomMixture, PopulationMixture
-from rpmodels.mixtures.quadrature import GaussHermite, hermite
+from rpmodels import checks, errors, integration
+from rpmodels.fitted import FittedRPM
 from rpmodels.observations import Observations
-from rpmodels.priors import HasLogDensity
 
 
 @dataclass(frozen=True)
@@ -47,7 +41,7 @@ def importance(model: FittedRPM, observations: Observations, draws: int, generat
     checks.integer("draws", draws, 2)
     logs, spreads, sizes = [], [], []
     for each in model.posterior(observations):
-        weights = torch.stack([_log_weight(each, model.prior.family, generator) for _ in range(draws)])
+        weights = torch.stack([integration.drawn(model.prior.family, each, generator)[1] for _ in range(draws)])
         top = torch.logsumexp(weights, 0)
         logs.append(top - math.log(draws))
         shares = (weights - top).exp()
@@ -63,49 +57,7 @@ def by_quadrature(model: FittedRPM, observations: Observations, nodes: int) -> L
     On a grid over the whole space of the latent where its family has one, else Gauss–Hermite around q, for at most
     three latents.
     """
-    prior, family = model.prior, model.prior.family
-    checks.integer("nodes", nodes, 1)
-    if not isinstance(family, HasGrid):
-        GaussHermite(nodes).check(family)
-    if not isinstance(prior, HasLogDensity):
-        raise errors.needs_log_density(type(prior).__name__)
-    if observations.n_sites != 1:
-        raise errors.one_site_only(observations.n_sites)
-    logs = []
-    for each in model.posterior(observations):
-        z, log_weights = _places(family, each.posterior.eta, nodes)
-        log_p = prior.log_density(z.movedim(2, 0), each.batch.sites).mT
-        logs.append(torch.logsumexp(log_p + (_log_ratios(each, family.statistic(z)) + log_weights)[:, 0], -1))
-    values = torch.cat(logs).double().cpu().numpy()
+    integration.check_grid(model, observations.n_sites, nodes)
+    found = (integration.on_a_grid(model.prior, each, nodes)[1] for each in model.posterior(observations))
+    values = torch.cat([torch.logsumexp(each, -1) for each in found]).double().cpu().numpy()
     return LogWeight(values, np.zeros_like(values), np.full_like(values, np.inf))
-
-
-def _places(
-    family: Family, eta: Float[Tensor, "N T D"], nodes: int
-) -> tuple[Shaped[Tensor, "N T Q *z"], Float[Tensor, "..."]]:
-    """Values of z for every site, and the log of what each stands for in ∫ dz."""
-    if isinstance(family, HasGrid):
-        z, weight = family.grid(nodes)
-        return z.to(eta).expand(*eta.shape[:2], *z.shape), eta.new_tensor(weight).log()
-    assert isinstance(family, Reparametrised)
-    points, weights = hermite(nodes, family.noise_size(), eta)
-    around = family.reparametrise(eta[:, :, None], points.expand(*eta.shape[:2], -1, -1))
-    return around, weights.log() - family.log_density(eta[:, :, None], family.statistic(around))
-
-
-def _log_weight(inferred: Inferred, family: Family, generator: torch.Generator) -> Float[Tensor, "N"]:
-    """log p/q + Σ_jt log f_j/F_j at one joint draw."""
-    z, log_ratio = inferred.posterior.draw(generator)
-    statistic = family.statistic(z).to(log_ratio.dtype)
-    return log_ratio + _log_ratios(inferred, statistic[:, :, None])[..., 0].sum(-1)
-
-
-def _log_ratios(inferred: Inferred, statistic: Float[Tensor, "N T Q D"]) -> Float[Tensor, "N T Q"]:
-    """Σ_j log f_j(z|x_j)/F_j(z) over what is present, given t(z)."""
-    total = statistic.new_zeros(statistic.shape[:-1])
-    for name, factor in inferred.factors.items():
-        mixture = inferred.mixtures[name]
-        assert isinstance(mixture, AtomMixture | PopulationMixture)
-        ratio = mixture.log_weight(factor, factor.targets.mean(statistic))
-        total = total + torch.where(factor.present[..., None], ratio, torch.zeros_like(ratio))
-    return total

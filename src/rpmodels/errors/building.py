@@ -139,10 +139,27 @@ def needs_samples(family: str) -> BuildError:
     )
 
 
+def needs_latents(family: str) -> InputError:
+    """p(x | z) of every state, where there are no states."""
+    return InputError(
+        f"z: expected latents, as `sample` gives them, got None, which stands for every state; {family} has infinitely "
+        "many values."
+    )
+
+
+def few_effective_draws(effective: float, draws: int) -> RPModelsWarning:
+    """Warning: importance sampling from a q that is far from the posterior, or over many sites."""
+    return RPModelsWarning(
+        f"The weights of draws of q differ so much that they are as good as {effective:.1f} independent draws of "
+        f"{draws}, for some observation: its errors are large. Raise `draws`, or take q for the posterior "
+        "(method='q')."
+    )
+
+
 def needs_log_density(prior: str) -> BuildError:
     """p(Z) is wanted as a number."""
     return BuildError(
-        f"log W by quadrature needs the density p(Z) of the prior, and {prior} does not compute it (HasLogDensity). "
+        f"Quadrature needs the density p(Z) of the prior, and {prior} does not compute it (HasLogDensity). "
         "Use method='importance'."
     )
 
@@ -247,8 +264,7 @@ def needs_numbers(name: str) -> BuildError:
 def one_site_only(sites: int) -> InputError:
     """Quadrature over a whole series."""
     return InputError(
-        f"log W by quadrature integrates over one site per observation, and these have up to {sites}. Use "
-        "method='importance'."
+        f"Quadrature integrates over one site per observation, and these have up to {sites}. Use method='importance'."
     )
 
 

@@ -101,6 +101,19 @@ def no_atoms(name: str) -> InputError:
     )
 
 
+def no_rows(name: str) -> InputError:
+    """Rows that p₀ shall stand on, none of which is there."""
+    return InputError(f"rows: expected observations of factor '{name}', got none that is present.")
+
+
+def population_predicts(name: str) -> InputError:
+    """A population is predicted channel by channel."""
+    return InputError(
+        f"Factor '{name}' is a population, which has no atoms: what its channels are expected to show is "
+        f"model.rates(X, '{name}'), and how probable every value is model.channel_probabilities(X, '{name}')."
+    )
+
+
 def which_population(names: Sequence[str]) -> InputError:
     """More than one."""
     return InputError(f"factor: expected the name of one of the populations {', '.join(names)}, got None.")

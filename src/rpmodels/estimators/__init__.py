@@ -17,6 +17,7 @@ from rpmodels.estimators.description import (
 from rpmodels.estimators.engine import Engine
 from rpmodels.estimators.factor_analysis import RPFA
 from rpmodels.estimators.gaussian_process import RPGPFA
+from rpmodels.estimators.generative_side import Imputed
 from rpmodels.estimators.graph import RPGraph
 from rpmodels.estimators.groups import Inference, Recognition, Search, Training
 from rpmodels.estimators.hidden_markov import RPHMM
@@ -39,6 +40,7 @@ __all__ = [
     "Coordinates",
     "Description",
     "Engine",
+    "Imputed",
     "Inference",
     "LatentKind",
     "LatentMarginals",

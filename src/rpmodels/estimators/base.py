@@ -14,6 +14,8 @@ from rpmodels import errors
 from rpmodels.estimators import files, summary, tables
 from rpmodels.estimators.description import Description, Latents
 from rpmodels.estimators.fit import Fit, fit_to
+from rpmodels.estimators.generative_side import WithGenerativeSide
+from rpmodels.estimators.layout import Layout, Rows
 from rpmodels.estimators.plan import Planning
 from rpmodels.estimators.results import Results
 from rpmodels.fitted import FittedRPM
@@ -27,7 +29,7 @@ Estimator = TypeVar("Estimator", bound="RPMEstimator")
 CHECKPOINT_EVERY = 30.0
 
 
-class RPMEstimator(Results, Planning, ABC):
+class RPMEstimator(Results, WithGenerativeSide, Planning, ABC):
     """fit / score / score_samples in scikit-learn's manner. A subclass builds the model and names its verbs."""
 
     description: ClassVar[Description]
@@ -126,6 +128,9 @@ class RPMEstimator(Results, Planning, ABC):
         X, _ = adapters.to_trials(X, series=False)
         factors = None if isinstance(X, Mapping) else tables.columns(self)
         return read(tables.checked(self, X, reset=False), factors=factors, presence=presence, known=known)
+
+    def _laid_out(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
+        return self.read(X, **options), Rows()
 
     @abstractmethod
     def latents(self, X: Any, *, presence: Any = None) -> Latents:

@@ -22,7 +22,6 @@ from rpmodels.mixtures import PerSite
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.priors import CategoricalPrior
-from rpmodels.seeding import spawn
 
 INTERVAL = 0.055
 """Share of max_iter between two halvings: one epoch of the paper's MNIST pairs."""
@@ -101,16 +100,6 @@ class RPCategorical(WithFactors, RPMEstimator):
         factor = str(factor)
         return _rows(model.prior.family.mean(eta) for eta in model.recognise(self.read({factor: x}), factor))
 
-    def conditional_weights(self, factor: str) -> NDArray[Any]:
-        """p(x_j = training row m | z = k): (K, N), the implied generative conditional on the atoms."""
-        model = self._fitted()
-        states = torch.arange(self.n_states, device=model.device)
-        return np.asarray(generative.conditional_weights(model, factor, states[:, None])[:, 0].cpu().numpy())
-
-    def impute(self, X: Any, factor: str, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
-        """p(x_j = training row m | the other factors): (N, N_training) weights over the rows of `factor`."""
-        return np.asarray(generative.impute(self._fitted(), self.read(X, presence), factor)[:, 0].cpu().numpy())
-
     def state_names(self, factor: str) -> NDArray[Any]:
         """The likeliest label of every state (K,), by a factor of labels that was present for some observations."""
         names = np.asarray(self._fitted().specs[str(factor)].vocabulary)
@@ -122,13 +111,6 @@ class RPCategorical(WithFactors, RPMEstimator):
         names = np.asarray(self._fitted().specs[str(factor)].vocabulary)
         others = {name: each for name, each in X.items() if str(name) != str(factor)} if isinstance(X, Mapping) else X
         return np.asarray(names[(self.predict_proba(others, presence=presence) @ table).argmax(-1)])
-
-    def sample(self, n_samples: int = 1) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.int64]]:
-        """Draws from the joint (eq 2): per factor the index of a training row, and the states."""
-        model = self._fitted()
-        generator = torch.Generator(model.device).manual_seed(spawn(self.random_state, 3)[2])
-        z, drawn = generative.sample(model, n_samples, generator)
-        return {name: each[:, 0].cpu().numpy() for name, each in drawn.items()}, z[:, 0].cpu().numpy()
 
     @property
     def prior_(self) -> NDArray[Any]:

@@ -93,6 +93,9 @@ class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, W
         """New data, checked against what the model was fitted to."""
         return self._read(X, known=self._fitted().specs, **options)
 
+    def _laid_out(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
+        return self._new(X, **options)
+
     def latents(self, X: Any, **options: Any) -> Latents:
         """Means and variances (…, K), and when they are; `options` as in `posterior`."""
         found = self.posterior(X, **options)

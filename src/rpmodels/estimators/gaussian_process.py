@@ -108,6 +108,9 @@ class RPGPFA(ContinuousEstimator):
         check_clock(observations, self._fitted().times)
         return observations, form
 
+    def _as_for_fit(self, X: Any) -> Observations:
+        return self._read(X, known=self._fitted().specs, overlap=False)[0]
+
     def _prior(self, family: Family, observations: Observations) -> Prior:
         return kernels.gaussian_process(
             family, observations, self.kernel, self.n_inducing, self.inducing, self.mean, self.length_scale

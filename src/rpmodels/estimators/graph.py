@@ -23,7 +23,6 @@ from rpmodels.mixtures import PerSite
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.priors import DiscreteGraph, GraphPosterior
-from rpmodels.seeding import spawn
 
 INTERVAL = 0.055
 """Share of max_iter between two comparisons of the starts."""
@@ -167,13 +166,13 @@ class RPGraph(WithFactors, TransformerMixin, RPMEstimator):
         found = _rows(family.mean(eta) for eta in model.recognise(self.read({factor: x}), factor))
         return found.reshape(len(found), *self._shape(factor))
 
+    def _states_of(self, name: str) -> tuple[int, ...]:
+        """Of every latent that a factor speaks of."""
+        return self._shape(name)
+
     def _shape(self, factor: str) -> tuple[int, ...]:
         sizes = list(self._sizes.values())
         return tuple(sizes[a] for a in self._fitted().pattern.speaks_of(factor))
-
-    def impute(self, X: Any, factor: str, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
-        """p(x_j = training row m | the other factors): (N, N_training) weights over the rows of `factor`."""
-        return np.asarray(generative.impute(self._fitted(), self.read(X, presence), str(factor))[:, 0].cpu().numpy())
 
     def state_names(self, factor: str) -> NDArray[Any]:
         """The likeliest label of every joint state of the latents of a factor of labels: an axis for each."""
@@ -190,13 +189,6 @@ class RPGraph(WithFactors, TransformerMixin, RPMEstimator):
         others = {key: each for key, each in X.items() if str(key) != name} if isinstance(X, Mapping) else X
         found = self.joint(others, spoken, presence=presence).reshape(-1, math.prod(self._shape(name)))
         return np.asarray(names[(found @ table).argmax(-1)])
-
-    def sample(self, n_samples: int = 1) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.int64]]:
-        """Draws from the joint (eq 2): per factor the index of a training row, and configurations (n_samples, A)."""
-        model = self._fitted()
-        generator = torch.Generator(model.device).manual_seed(spawn(self.random_state, 3)[2])
-        z, drawn = generative.sample(model, n_samples, generator)
-        return {name: each[:, 0].cpu().numpy() for name, each in drawn.items()}, z[:, 0].cpu().numpy()
 
     @property
     def _prior(self) -> DiscreteGraph:

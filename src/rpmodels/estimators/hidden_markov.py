@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rpmodels import checks, learning, priors
-from rpmodels.carriers import Sites
 from rpmodels.estimators import parts
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
@@ -24,7 +23,6 @@ from rpmodels.learning.series_clusters import KMeansOverTime
 from rpmodels.mixtures import Pooled
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, windowed
-from rpmodels.seeding import spawn
 
 INTERVAL = 0.055
 
@@ -126,6 +124,9 @@ class RPHMM(WithFactors, RPMEstimator):
     def _new(self, X: Any, presence: Mapping[str, Any] | None) -> tuple[Observations, Layout]:
         return self._read(X, known=self._fitted().specs, presence=presence)
 
+    def _laid_out(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
+        return self._new(X, options.pop("presence", None), **options)
+
     def _posteriors(self, observations: Observations) -> list[priors.MarkovChainPosterior]:
         inferred = self._fitted().posterior(observations)
         return [cast(priors.MarkovChainPosterior, each.posterior) for each in inferred]
@@ -180,14 +181,6 @@ class RPHMM(WithFactors, RPMEstimator):
         observations, layout = self._new({name: x}, None)
         parts = [model.prior.family.mean(eta) for eta in model.recognise(observations, name)]
         return layout.form(joined(parts, observations.n_sites))
-
-    @torch.no_grad()
-    def sample(self, n_samples: int = 1, length: int = 100) -> NDArray[np.int64]:
-        """Sequences of states from the prior: (n_samples, length)."""
-        model = self._fitted()
-        generator = torch.Generator(model.device).manual_seed(spawn(self.random_state, 3)[2])
-        times = torch.arange(length, dtype=torch.float64, device=model.device).expand(n_samples, -1)
-        return np.asarray(self._prior.sample(Sites(times, torch.ones_like(times, dtype=torch.bool)), generator).cpu())
 
     @property
     def _prior(self) -> priors.MarkovChainPrior:

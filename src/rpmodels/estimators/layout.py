@@ -69,6 +69,14 @@ class ListOfTrials(Layout):
         return list(values)
 
 
+def of_trials(times: Clock, exists: NDArray[np.bool_], as_list: bool) -> Layout:
+    """Of trials (N, T): one array, or a list where they were one or differ in length."""
+    if exists.all() and not as_list:
+        return ArrayOfTrials(times)
+    lengths = exists.sum(1).tolist()
+    return ListOfTrials(lengths, [each[:length] for each, length in zip(times, lengths, strict=True)])
+
+
 @dataclass(frozen=True)
 class Recording(Layout):
     """One long recording (T, …), inferred in overlapping windows: every time is taken where it lies deepest."""

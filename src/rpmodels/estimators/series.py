@@ -41,11 +41,7 @@ def read_series(
     if layout.is_recording(X):
         return _read_recording(X, factors, window, overlap, options, gaps)
     observations = read(X, factors=factors, series=True, gaps=gaps, **options)
-    if observations.exists.all() and not layout.is_list(X):
-        return observations, layout.ArrayOfTrials(observations.times)
-    lengths = observations.exists.sum(1).tolist()
-    times = [each[:length] for each, length in zip(observations.times, lengths, strict=True)]
-    return observations, layout.ListOfTrials(lengths, times)
+    return observations, layout.of_trials(observations.times, observations.exists, layout.is_list(X))
 
 
 def _read_recording(

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rpmodels import checks, errors, learning, mixtures, priors
-from rpmodels.estimators import parts
+from rpmodels.estimators import layout, parts
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
 from rpmodels.estimators.common import OF_STATES
 from rpmodels.estimators.description import Description, Latents, Proportions
-from rpmodels.estimators.layout import joined
 from rpmodels.estimators.regularisation import Regularisation
 from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.model import RPM
@@ -170,6 +169,10 @@ class RPLDA(TransformerMixin, RPMEstimator):
         """New data as the library holds them, checked against what the model was fitted to."""
         return self._read(X, presence, known=self._fitted().specs)
 
+    def _laid_out(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
+        observations = self.read(X, **options)
+        return observations, layout.of_trials(observations.times, observations.exists, as_list=False)
+
     def _posteriors(self, observations: Observations) -> list[priors.DirichletPosterior]:
         return [cast(priors.DirichletPosterior, each.posterior) for each in self._fitted().posterior(observations)]
 
@@ -213,10 +216,8 @@ class RPLDA(TransformerMixin, RPMEstimator):
 
     @staticmethod
     def _formed(parts: list[Tensor], observations: Observations) -> Any:
-        values = joined(parts, observations.n_sites)
-        if observations.exists.all():
-            return values
-        return [each[:length] for each, length in zip(values, observations.exists.sum(1), strict=True)]
+        form = layout.of_trials(observations.times, observations.exists, as_list=False)
+        return form.form(layout.joined(parts, observations.n_sites))
 
     @property
     def alpha_(self) -> NDArray[Any]:

@@ -6,7 +6,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from rpmodels import channels
+from rpmodels import channels, generative
 from rpmodels.estimators import RPMEstimator, plain_data
 from rpmodels.estimators.fit import AT_CEILING, LEARNT_NOTHING
 from rpmodels.families import FiniteSupport, Gaussian
@@ -23,6 +23,10 @@ SILENT = 0.01
 ODD_MIXTURE = 0.5
 """KL(F_j‖p) in nats: in the model itself F_j is the prior."""
 CLIPPED = 0.01
+BEYOND_CHANCE = 1e-3
+"""Probability of a difference between data and draws, all statistics counted."""
+FAR_OFF = 0.25
+"""Of the statistic's own scale: smaller differences are no news."""
 RARE = 0.1
 """Of the share 1/K that a state has when all are used alike."""
 
@@ -66,7 +70,7 @@ def diagnose(model: RPMEstimator, X: Any, **options: Any) -> Diagnosis:
     found = [*_of_score(model.score_, observations), *_of_scaling(rpm), *_of_mixtures(rpm)]
     for check in (_of_latents, _of_states, _of_factors):
         found += check(rpm, batches)
-    return Diagnosis(tuple(found))
+    return Diagnosis((*found, *_of_draws(rpm, observations)))
 
 
 def _of_score(score: Score, observations: Observations) -> list[Finding]:
@@ -87,6 +91,23 @@ def _of_scaling(rpm: FittedRPM) -> list[Finding]:
         Finding("clipped", f"{share:.1%} of the training values of factor '{name}' were clipped: look for outliers.")
         for name, share in shares.items()
         if share > CLIPPED
+    ]
+
+
+def _of_draws(rpm: FittedRPM, observations: Observations) -> list[Finding]:
+    """Statistics of the data that data drawn from the model do not have: the farthest of every kind."""
+    checks = generative.predictive_checks(rpm, observations)
+    odd = [each for each in checks if each.probability < BEYOND_CHANCE and each.share > FAR_OFF]
+    kinds: dict[str, generative.Check] = {}
+    for each in sorted(odd, key=lambda each: -each.share):
+        kinds.setdefault(each.what.split()[1], each)
+    return [
+        Finding(
+            "unlike its draws",
+            f"{each.what} is {each.data:.3g} in these data and {each.draws:.3g} ± {each.sd:.2g} in data that the model "
+            "draws, which is a difference beyond chance.",
+        )
+        for each in kinds.values()
     ]
 
 

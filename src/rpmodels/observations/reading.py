@@ -79,7 +79,7 @@ def read(
         present={name: present[name] for name in order},
         times=padded_times(times, lengths),
         exists=exists,
-        weights=_weights(weights, len(exists)),
+        weights=checked_weights(weights, len(exists)),
         is_series=series,
         u=padded_inputs(inputs, lengths),
         gaps=found or {},
@@ -268,7 +268,8 @@ def _labels(
     return spec, codes.astype(np.int64), present
 
 
-def _weights(weights: Any, count: int) -> NDArray[np.float64]:
+def checked_weights(weights: Any, count: int) -> NDArray[np.float64]:
+    """Of observations, with mean one; equal where none are given."""
     if weights is None:
         return np.ones(count)
     array = np.asarray(weights, np.float64)

@@ -182,6 +182,7 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
 
     def sample(self, sites: Sites, generator: torch.Generator) -> Float[Tensor, "N T K"]:
         """Joint draws over the sites of every trial."""
+        self.check_sites(sites)
         transition = self.transition()
         noise = noise_like(transition.A.new_empty(*sites.exists.shape, self.latents), generator)
         root = linalg.cholesky(transition.Q, "the noise of the dynamics")

@@ -1,0 +1,70 @@
+"""Values of Z, and what each of them counts for in W = ∫ p(Z) ∏_jt f_j/F_j dZ (eq 4): on a grid, or drawn from q.
+
+log W is the log of the sum of these weights, and an average with them is one under p(Z | X) itself, whatever q is.
+"""
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from rpmodels import checks, errors
+from rpmodels.families import Family, HasGrid, Reparametrised
+from rpmodels.fitted import FittedRPM, Inferred
+from rpmodels.mixtures import AtomMixture, PopulationMixture
+from rpmodels.mixtures.quadrature import GaussHermite, hermite
+from rpmodels.priors import HasLogDensity, Prior
+
+
+def check_grid(model: FittedRPM, sites: int, nodes: int) -> None:
+    """Refuse what cannot be summed on a grid: it takes one site, a prior with a density, at most three latents."""
+    prior, family = model.prior, model.prior.family
+    checks.integer("nodes", nodes, 1)
+    if not isinstance(family, HasGrid):
+        GaussHermite(nodes).check(family)
+    if not isinstance(prior, HasLogDensity):
+        raise errors.needs_log_density(type(prior).__name__)
+    if sites != 1:
+        raise errors.one_site_only(sites)
+
+
+def on_a_grid(prior: Prior, inferred: Inferred, nodes: int) -> tuple[Shaped[Tensor, "N T Q *z"], Float[Tensor, "N Q"]]:
+    """Places over the whole space of the latent where its family has a grid, else Gauss–Hermite around q."""
+    assert isinstance(prior, HasLogDensity)
+    z, log_weights = places(prior.family, inferred.posterior.eta, nodes)
+    log_p = prior.log_density(z.movedim(2, 0), inferred.batch.sites).mT
+    return z, log_p + (_log_ratios(inferred, prior.family.statistic(z)) + log_weights)[:, 0]
+
+
+def places(
+    family: Family, eta: Float[Tensor, "N T D"], nodes: int
+) -> tuple[Shaped[Tensor, "N T Q *z"], Float[Tensor, "..."]]:
+    """Values of z for every site, and the log of what each stands for in ∫ dz."""
+    if isinstance(family, HasGrid):
+        z, weight = family.grid(nodes)
+        return z.to(eta).expand(*eta.shape[:2], *z.shape), eta.new_tensor(weight).log()
+    assert isinstance(family, Reparametrised)
+    points, weights = hermite(nodes, family.noise_size(), eta)
+    around = family.reparametrise(eta[:, :, None], points.expand(*eta.shape[:2], -1, -1))
+    return around, weights.log() - family.log_density(eta[:, :, None], family.statistic(around))
+
+
+def drawn(
+    family: Family, inferred: Inferred, generator: torch.Generator
+) -> tuple[Shaped[Tensor, "N T *z"], Float[Tensor, "N"]]:
+    """A joint draw of q for every observation, and log p/q + Σ_jt log f_j/F_j there."""
+    z, log_ratio = inferred.posterior.draw(generator)
+    statistic = family.statistic(z).to(log_ratio.dtype)
+    return z, log_ratio + _log_ratios(inferred, statistic[:, :, None])[..., 0].sum(-1)
+
+
+def _log_ratios(inferred: Inferred, statistic: Float[Tensor, "N T Q D"]) -> Float[Tensor, "N T Q"]:
+    """Σ_j log f_j(z|x_j)/F_j(z) over what is present, given t(z)."""
+    total = statistic.new_zeros(statistic.shape[:-1])
+    for name, factor in inferred.factors.items():
+        mixture = inferred.mixtures[name]
+        if not bool(factor.present.any()):
+            continue
+        assert isinstance(mixture, AtomMixture | PopulationMixture)
+        ratio = mixture.log_weight(factor, factor.targets.mean(statistic))
+        total = total + torch.where(factor.present[..., None], ratio, torch.zeros_like(ratio))
+    return total
