@@ -10,12 +10,11 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rpmodels import errors
+from rpmodels import errors, mixtures
 from rpmodels.carriers import Batch, Doubles, Factor, Factors, Sites
 from rpmodels.free_energy import FreeEnergy, Score, fit_ceiling, free_energy
 from rpmodels.inference import EStep
 from rpmodels.local_parameters import LocalParameters, LocalTable
-from rpmodels.mixtures import AtomMixture, ExpectedLogMixture, Mixture, restored
 from rpmodels.model import RPM
 from rpmodels.observations import FactorSpec, Observations
 from rpmodels.priors import Posterior, Prior
@@ -37,7 +36,7 @@ class Inferred:
         return self.step.factors
 
     @property
-    def mixtures(self) -> Mapping[str, Mixture]:
+    def mixtures(self) -> Mapping[str, mixtures.Mixture]:
         """F_j, the observations' own atoms among them."""
         return self.step.mixtures
 
@@ -57,13 +56,13 @@ class FittedRPM(nn.Module):
     """
 
     def __init__(
-        self, pattern: RPM, atoms: Mapping[str, Mixture], times: Float[Tensor, "1 T"], n_observations: float
+        self, pattern: RPM, atoms: Mapping[str, mixtures.Mixture], times: Float[Tensor, "1 T"], n_observations: float
     ) -> None:
         super().__init__()
         self.pattern = pattern
         # A list, because a user's factor names need not be valid names of submodules.
         self._atoms = nn.ModuleList(_StoredAtoms(atoms[name]) for name in pattern.names)
-        self._summaries: dict[str, Mixture] = {}
+        self._summaries: dict[str, mixtures.Mixture] = {}
         self._times = Doubles(times).to(pattern.device)
         self.n_observations = n_observations
         self.record: Any = None
@@ -72,12 +71,16 @@ class FittedRPM(nn.Module):
 
     @staticmethod
     @torch.no_grad()
-    def collected(pattern: RPM, observations: Observations) -> "FittedRPM":
-        """With F_j over all these observations: the last step of every fit."""
-        parts: dict[str, list[Factor]] = {name: [] for name in pattern.names}
-        for _, factors in pattern.recognised(observations, pattern.marginal.draw):
-            for name, factor in factors.items():
-                parts[name].append(factor)
+    def collected(
+        pattern: RPM, observations: Observations, densities: Mapping[str, mixtures.Density] | None = None
+    ) -> "FittedRPM":
+        """With F_j over all these observations: the last step of every fit. `densities`: p₀ by more data than these."""
+        pattern.check_specs(observations)
+        densities = pattern.densities(observations) if densities is None else densities
+        parts: dict[str, list[Factor]] = {name: [] for name in pattern.names if name not in densities}
+        for _, factors in pattern.recognised(observations) if parts else ():
+            for name, each in parts.items():
+                each.append(factors[name])
         weights = torch.as_tensor(observations.weights, dtype=pattern.dtype, device=pattern.device)
         longest = int(observations.exists.sum(1).argmax())
         joint = {name: Factor.joined(each, observations.n_sites) for name, each in parts.items()}
@@ -86,7 +89,12 @@ class FittedRPM(nn.Module):
         usable = torch.as_tensor(observations.usable(), device=pattern.device)
         if pattern.atoms.shared:
             everywhere = everywhere.take(usable)
-        atoms = pattern.mixtures(joint, weights, pattern.references(everywhere))
+        references = pattern.references(everywhere)
+        atoms = pattern.mixtures(joint, weights, references)
+        for name, density in densities.items():
+            with pattern.as_for_new_data():
+                batches = pattern.batches(observations)
+                atoms[name] = pattern.drawn_mixture(name, density, batches, references[name], observations.n_sites)
         times = torch.tensor(np.array(observations.times[longest : longest + 1]))
         return FittedRPM(pattern, atoms, times, float(weights[usable].sum()))
 
@@ -141,18 +149,23 @@ class FittedRPM(nn.Module):
             raise errors.unknown_factor(name, list(self.names))
         return dict(self.pattern.recognisers())[name]
 
-    def atoms(self, name: str) -> AtomMixture:
+    def drawn(self, name: str) -> bool:
+        """Whether the atoms of a factor are draws from its p₀, not observations."""
+        return self.pattern.marginal.draws_for(name)
+
+    def atoms(self, name: str) -> mixtures.AtomMixture:
         """F_j, atom by atom."""
         found = self._mixture(name)
-        if not isinstance(found, AtomMixture):
+        if not isinstance(found, mixtures.AtomMixture):
             raise errors.no_atoms(name)
         return found
 
-    def _mixture(self, name: str) -> Mixture:
+    def _mixture(self, name: str) -> mixtures.Mixture:
         curves = self.recogniser(name).curves()
         stored = cast(_StoredAtoms, self._atoms[self.names.index(name)])
-        atoms = AtomMixture(stored.family, stored.reference, self.pattern.atoms.shared, stored.g, stored.log_count)
-        return restored(atoms, curves)
+        shared, drawn = self.pattern.atoms.shared, self.drawn(name)
+        atoms = mixtures.AtomMixture(stored.family, stored.reference, shared, stored.g, stored.log_count, drawn=drawn)
+        return mixtures.restored(atoms, curves)
 
     # ---- new data ---------------------------------------------------------------------------
 
@@ -170,7 +183,7 @@ class FittedRPM(nn.Module):
     def free_energies(
         self,
         observations: Observations,
-        approximation: ExpectedLogMixture | None = None,
+        approximation: mixtures.ExpectedLogMixture | None = None,
         *,
         in_training: bool = False,
         local: LocalTable | None = None,
@@ -192,7 +205,7 @@ class FittedRPM(nn.Module):
                 parts.append(free_energy(each.step, each.posterior, chosen, count, self.n_observations))
         return FreeEnergy.joined(parts)
 
-    def score(self, observations: Observations, approximation: ExpectedLogMixture | None = None) -> Score:
+    def score(self, observations: Observations, approximation: mixtures.ExpectedLogMixture | None = None) -> Score:
         """Mean log W of new observations, or the bound or estimate of it: nats above independence."""
         energies = self.free_energies(observations, approximation)
         values, ceilings = (each.double().cpu().numpy() for each in (energies.total, energies.log_atoms))
@@ -201,7 +214,9 @@ class FittedRPM(nn.Module):
 
     @torch.no_grad()
     def ceiling(self, observations: Observations) -> float:
-        """The highest mean score that any fit of these training observations can have."""
+        """The highest mean score that any fit of these training observations can have; ∞ where p₀ is a density."""
+        if any(self.drawn(name) for name in self.names):
+            return torch.inf
         if any(self.recogniser(name).curves() is not None for name in self.names):
             return self._highest(observations)
         log_totals = {name: self.atoms(name).log_total.cpu() for name in self.names}
@@ -224,7 +239,7 @@ class FittedRPM(nn.Module):
     # ---- inside -----------------------------------------------------------------------------
 
     @torch.no_grad()
-    def summary(self, name: str) -> Mixture:
+    def summary(self, name: str) -> mixtures.Mixture:
         """F_j in the form that the model's ⟨log F⟩ reads, made once."""
         if name not in self._summaries:
             self._summaries[name] = self._mixture(name).summarised(self.pattern.expected_log_mixture.for_new_data())
@@ -246,13 +261,15 @@ class FittedRPM(nn.Module):
         approximation = pattern.expected_log_mixture.for_new_data()
         for batch, factors in pattern.recognised(observations):
             with torch.no_grad(), pattern.blaming(batch, factors):
-                mixtures = self._mixtures(factors, pattern.references(batch.sites), in_training)
+                found = self._mixtures(factors, pattern.references(batch.sites), in_training)
                 own = LocalParameters() if local is None else local.take(batch.index)
-                step = Step(pattern.prior, batch.sites, factors, mixtures, own)
+                step = Step(pattern.prior, batch.sites, factors, found, own)
                 inferred = Inferred(batch, step, chosen(step, approximation))
             yield inferred
 
-    def _mixtures(self, factors: Factors, references: Mapping[str, Tensor], in_training: bool) -> dict[str, Mixture]:
+    def _mixtures(
+        self, factors: Factors, references: Mapping[str, Tensor], in_training: bool
+    ) -> dict[str, mixtures.Mixture]:
         """F_j for these sites, with their own atoms unless they are among its atoms already."""
         found = {}
         for name, factor in factors.items():
@@ -269,12 +286,12 @@ class _StoredAtoms(nn.Module):
     g: Tensor
     log_count: Tensor
 
-    def __init__(self, mixture: Mixture) -> None:
+    def __init__(self, mixture: mixtures.Mixture) -> None:
         super().__init__()
         self.family = mixture.family
         nothing = mixture.reference[:, None][:, :0]
         g, log_count = (
-            (mixture.g, mixture.log_count) if isinstance(mixture, AtomMixture) else (nothing, nothing[..., 0])
+            (mixture.g, mixture.log_count) if isinstance(mixture, mixtures.AtomMixture) else (nothing, nothing[..., 0])
         )
         # Contiguous: from a file they come so, and sums in another order would round otherwise.
         self.register_buffer("reference", mixture.reference.detach().contiguous())

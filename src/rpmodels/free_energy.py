@@ -38,7 +38,7 @@ class FreeEnergy:
     log_atoms: Float[Tensor, "N"]
     """−Σ_jt log p₀(x_jt) over what is present, p₀ = own count/total: Σ log(atoms) when all weights are 1.
 
-    Also the ceiling of one observation: f_j/F_j ≤ total/own count.
+    Also the ceiling of one observation: f_j/F_j ≤ total/own count. ∞ where p₀ is a density.
     """
 
     @property
@@ -53,7 +53,7 @@ class FreeEnergy:
 
     @property
     def paper(self) -> Float[Tensor, "N"]:
-        """The paper's convention (A1), per observation: the atoms' 1/N included."""
+        """The paper's convention (A1), per observation: the atoms' 1/N included. −∞ where p₀ is a density."""
         return self.total - self.log_atoms
 
     @staticmethod
@@ -134,8 +134,13 @@ class Score(float):
         kind = f", {self.label} score" if self.label else ""
         return (
             f"{float(self):.4f}{self.error} nats above independence per observation{kind} "
-            f"(median {self.median:.4f}, ceiling {self.ceiling:.4f})"
+            f"(median {self.median:.4f}, {self.limit})"
         )
+
+    @property
+    def limit(self) -> str:
+        """Its ceiling in words: there is none where p₀ is a density."""
+        return f"ceiling {self.ceiling:.4f}" if math.isfinite(self.ceiling) else "no ceiling"
 
     @property
     def error(self) -> str:

@@ -59,6 +59,8 @@ def conditional_weights(model: FittedRPM, name: str, z: Shaped[Tensor, "n T *z"]
 def _conditional_weights(model: FittedRPM, name: str, t: Float[Tensor, "n T D"]) -> Float[Tensor, "n T A"]:
     """The same from t(z) of the latents that the factor speaks of."""
     fitted = model.atoms(name)
+    if fitted.drawn:
+        raise errors.atoms_are_draws(name)
     t = t.to(fitted.g.dtype)
     atoms = fitted.at_sites(t.shape[1], fitted.reference[: t.shape[1]])
     eta = atoms.reference[:, None] + atoms.g
