@@ -9,6 +9,7 @@ from rpmodels.estimators.networks import Layers, channel_curves, linear_for_coun
 from rpmodels.estimators.private import n_private, targets_of
 from rpmodels.estimators.regularisation import Regularisation, either
 from rpmodels.families import Family
+from rpmodels.learning import dtype_of
 from rpmodels.mixtures import AtomPolicy, ExpectedLogMixture, FixedGrid
 from rpmodels.model import RPM, targeted
 from rpmodels.observations import Observations
@@ -71,6 +72,7 @@ def _one_family(
         scaling=given.scaling,
         input_dropout=either(given.input_dropout, default.input_dropout, "input_dropout", below=1.0),
         computing=chosen.engine.computing(),
+        dtype=dtype_of(chosen.engine.dtype),
         **others,
     )
 
@@ -119,4 +121,5 @@ def model_of_numbers(
         scaling=recognition.scaling,
         input_dropout=either(recognition.input_dropout, default.input_dropout, "input_dropout", below=1.0),
         computing=chosen.engine.computing(),
+        dtype=dtype_of(chosen.engine.dtype),
     )

@@ -57,8 +57,11 @@ class Family(ABC):
         return self.log_normaliser(a + g) + offset
 
     def broadest(self) -> Float[Tensor, "D"]:
-        """The member that absolute factors (the paper's) are relative to: uniform, or as near as there is one."""
-        return torch.zeros(self.natural_size)
+        """The member that absolute factors (the paper's) are relative to: uniform, or as near as there is one.
+
+        In double precision, as all constants are before a model has its own.
+        """
+        return torch.zeros(self.natural_size, dtype=torch.float64)
 
     def log_density(self, eta: Float[Tensor, "*b D"], t: Float[Tensor, "*c D"]) -> Float[Tensor, "..."]:
         """log p(z) = η·t(z) − Φ(η), given t = t(z)."""

@@ -126,8 +126,8 @@ class FullGaussian(Gaussian, HasStatisticCovariance):
 
     def broadest(self) -> Float[Tensor, "D"]:
         """N(0, 1000 I)."""
-        matrix = -0.5 * BROADEST_PRECISION * torch.eye(self.latents)
-        return torch.cat([torch.zeros(self.latents), matrix.flatten()])
+        matrix = -0.5 * BROADEST_PRECISION * torch.eye(self.latents, dtype=torch.float64)
+        return torch.cat([matrix.new_zeros(self.latents), matrix.flatten()])
 
     def to_valid(self, raw: Float[Tensor, "*b R"]) -> Float[Tensor, "*b D"]:
         """Second part −½ LLᵀ with L from the raw triangle, its diagonal through √softplus.

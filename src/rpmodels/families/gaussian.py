@@ -131,7 +131,8 @@ class DiagonalGaussian(Gaussian, HasStatisticCovariance, InPlacePairs):
 
     def broadest(self) -> Float[Tensor, "D"]:
         """N(0, 1000) per dimension."""
-        return torch.cat([torch.zeros(self.latents), torch.full((self.latents,), -0.5 * BROADEST_PRECISION)])
+        precision = torch.tensor([0.0, BROADEST_PRECISION], dtype=torch.float64)
+        return -0.5 * precision.repeat_interleave(self.latents)
 
     def to_valid(self, raw: Float[Tensor, "*b D"]) -> Float[Tensor, "*b D"]:
         """Second half through −½ softplus."""
