@@ -21,6 +21,7 @@ APPROXIMATIONS: dict[str, Callable[[int], ExpectedLogMixture]] = {
     "interior": lambda _: mixtures.InteriorBound(),
     "interior_optimal": lambda _: mixtures.OptimalInteriorBound(),
     "interior_free": lambda _: mixtures.FreeInteriorBound(),
+    "interior_thresholded": lambda _: mixtures.ThresholdedInteriorBound(),
     "second_order": lambda _: mixtures.SecondOrder(),
     "monte_carlo": lambda _: mixtures.MonteCarlo(),
     "quadrature": mixtures.quadrature,

@@ -218,6 +218,14 @@ class Gaussian(Reparametrised, HasDomain, HasTargets):
         """The covariance as a matrix."""
 
     @abstractmethod
+    def thresholded(self, eta: Float[Tensor, "*b D"], least: float) -> Float[Tensor, "*b D"]:
+        """η with the eigenvalues of its precision, which may be anything, soft-thresholded: above `least`."""
+
+    @abstractmethod
+    def before_threshold(self, eta: Float[Tensor, "*b D"], least: float) -> Float[Tensor, "*b D"]:
+        """What `thresholded` makes this η of."""
+
+    @abstractmethod
     def slope(
         self, mean: Float[Tensor, "*b K"], by_mean: Float[Tensor, "*b K"], by_spread: Float[Tensor, "..."]
     ) -> Float[Tensor, "*b D"]:

@@ -79,6 +79,16 @@ class FullGaussian(Gaussian, HasStatisticCovariance):
         """The covariance."""
         return blocks[..., 0, :, :]
 
+    def thresholded(self, eta: Float[Tensor, "*b D"], least: float) -> Float[Tensor, "*b D"]:
+        """By the spectrum of Λ."""
+        first, second = self.split(eta)
+        return torch.cat([first, -0.5 * linalg.eigenvalues_above(-2.0 * second, least).flatten(-2)], -1)
+
+    def before_threshold(self, eta: Float[Tensor, "*b D"], least: float) -> Float[Tensor, "*b D"]:
+        """By the spectrum of Λ."""
+        first, second = self.split(eta)
+        return torch.cat([first, -0.5 * linalg.before_eigenvalues_above(-2.0 * second, least).flatten(-2)], -1)
+
     def slope(
         self, mean: Float[Tensor, "*b K"], by_mean: Float[Tensor, "*b K"], by_spread: Float[Tensor, "*b K K"]
     ) -> Float[Tensor, "*b D"]:

@@ -67,6 +67,16 @@ class DiagonalGaussian(Gaussian, HasStatisticCovariance, InPlacePairs):
         """Variances."""
         return blocks.flatten(-3)
 
+    def thresholded(self, eta: Float[Tensor, "*b D"], least: float) -> Float[Tensor, "*b D"]:
+        """Every precision by itself."""
+        first, second = eta.chunk(2, -1)
+        return torch.cat([first, -0.5 * linalg.soft_threshold(-2.0 * second, least)], -1)
+
+    def before_threshold(self, eta: Float[Tensor, "*b D"], least: float) -> Float[Tensor, "*b D"]:
+        """Every precision by itself."""
+        first, second = eta.chunk(2, -1)
+        return torch.cat([first, -0.5 * linalg.before_threshold(-2.0 * second, least)], -1)
+
     def slope(
         self, mean: Float[Tensor, "*b K"], by_mean: Float[Tensor, "*b K"], by_spread: Float[Tensor, "*b K"]
     ) -> Float[Tensor, "*b D"]:

@@ -21,6 +21,7 @@ from rpmodels.mixtures.monte_carlo import MonteCarlo
 from rpmodels.mixtures.population import PopulationMixture, collected, in_a_step, restored
 from rpmodels.mixtures.quadrature import GaussHermite, SharedGrid, quadrature
 from rpmodels.mixtures.second_order import SecondOrder
+from rpmodels.mixtures.thresholded_bound import ThresholdedInteriorBound
 
 __all__ = [
     "AtomBank",
@@ -47,6 +48,7 @@ __all__ = [
     "SecondOrder",
     "SharedGrid",
     "TableMixture",
+    "ThresholdedInteriorBound",
     "collected",
     "in_a_step",
     "joined_atoms",
