@@ -1,7 +1,7 @@
 """A fitted model: what is known afterwards. F_j over all training data, and the two verbs `posterior` and `score`."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -11,34 +11,21 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rpmodels import errors, mixtures
-from rpmodels.carriers import Batch, Doubles, Factor, Factors, Sites
+from rpmodels.carriers import Doubles, Factor, Factors, Sites
 from rpmodels.free_energy import FreeEnergy, Score, fit_ceiling, free_energy
 from rpmodels.inference import EStep
 from rpmodels.local_parameters import LocalParameters, LocalTable
+from rpmodels.mixtures.stored_atoms import StoredAtoms
 from rpmodels.model import RPM
 from rpmodels.observations import FactorSpec, Observations
-from rpmodels.priors import Posterior, Prior
+from rpmodels.priors import Prior
 from rpmodels.recognition import Recogniser
-from rpmodels.step import Step
+from rpmodels.step import Inferred, Step
 
+__all__ = ["FittedRPM", "Inferred"]
 
-@dataclass(frozen=True)
-class Inferred:
-    """Some observations, what the factors say of them, and their posterior."""
-
-    batch: Batch
-    step: Step
-    posterior: Posterior
-
-    @property
-    def factors(self) -> Factors:
-        """f_j of every factor at every site."""
-        return self.step.factors
-
-    @property
-    def mixtures(self) -> Mapping[str, mixtures.Mixture]:
-        """F_j, the observations' own atoms among them."""
-        return self.step.mixtures
+CHECKED, EVERY = 64, 4
+"""Observations by which the error of a quadrature is estimated, at most, and one of how many."""
 
 
 class FittedRPM(nn.Module):
@@ -61,7 +48,7 @@ class FittedRPM(nn.Module):
         super().__init__()
         self.pattern = pattern
         # A list, because a user's factor names need not be valid names of submodules.
-        self._atoms = nn.ModuleList(_StoredAtoms(atoms[name]) for name in pattern.names)
+        self._atoms = nn.ModuleList(StoredAtoms(atoms[name]) for name in pattern.names)
         self._summaries: dict[str, mixtures.Mixture] = {}
         self._times = Doubles(times).to(pattern.device)
         self.n_observations = n_observations
@@ -161,11 +148,8 @@ class FittedRPM(nn.Module):
         return found
 
     def _mixture(self, name: str) -> mixtures.Mixture:
-        curves = self.recogniser(name).curves()
-        stored = cast(_StoredAtoms, self._atoms[self.names.index(name)])
-        shared, drawn = self.pattern.atoms.shared, self.drawn(name)
-        atoms = mixtures.AtomMixture(stored.family, stored.reference, shared, stored.g, stored.log_count, drawn=drawn)
-        return mixtures.restored(atoms, curves)
+        stored = cast(StoredAtoms, self._atoms[self.names.index(name)])
+        return stored.mixture(self.pattern.atoms.shared, self.drawn(name), self.recogniser(name).curves())
 
     # ---- new data ---------------------------------------------------------------------------
 
@@ -187,6 +171,7 @@ class FittedRPM(nn.Module):
         *,
         in_training: bool = False,
         local: LocalTable | None = None,
+        finer: bool = False,
     ) -> FreeEnergy:
         """F of every observation, each against the training atoms plus itself.
 
@@ -195,29 +180,60 @@ class FittedRPM(nn.Module):
             approximation: of ⟨log F⟩ in the free energy, instead of the model's own; the choice of q stays as it is
             in_training: these are the training observations themselves, which are among the atoms already
             local: then also the parameters that training gave to each of them
+            finer: with more nodes where mixtures have a quadrature of their own
 
         """
         chosen = approximation or self.pattern.expected_log_mixture.for_new_data()
         parts = []
         for each in self._inferred(observations, None, in_training, local):
             count = each.batch.weights if in_training else torch.ones_like(each.batch.weights)
+            step = each.step
+            if finer:
+                step = replace(step, mixtures={name: mixture.finer() for name, mixture in each.mixtures.items()})
             with torch.no_grad(), self.pattern.blaming(each.batch, each.factors):
-                parts.append(free_energy(each.step, each.posterior, chosen, count, self.n_observations))
+                parts.append(free_energy(step, each.posterior, chosen, count, self.n_observations))
         return FreeEnergy.joined(parts)
 
     def score(self, observations: Observations, approximation: mixtures.ExpectedLogMixture | None = None) -> Score:
         """Mean log W of new observations, or the bound or estimate of it: nats above independence."""
         energies = self.free_energies(observations, approximation)
         values, ceilings = (each.double().cpu().numpy() for each in (energies.total, energies.log_atoms))
+        off = self.quadrature_error(observations, approximation)
+        label = self.label(approximation)
+        return Score(float(values.mean()), float(ceilings.mean()), float(np.median(values)), label, 0.0, off)
+
+    def label(self, approximation: mixtures.ExpectedLogMixture | None = None) -> str:
+        """What kind of number a score is; channels of populations are always integrated over by quadrature."""
         kind = (approximation or self.pattern.expected_log_mixture).kind
-        return Score(float(values.mean()), float(ceilings.mean()), float(np.median(values)), kind.label)
+        if all(self._populations):
+            kind = mixtures.Kind.QUADRATURE
+        return kind.label
+
+    def quadrature_error(
+        self,
+        observations: Observations,
+        approximation: mixtures.ExpectedLogMixture | None = None,
+        *,
+        in_training: bool = False,
+    ) -> float:
+        """How far F of an observation is from that by twice the nodes, on average over some; 0 without quadrature."""
+        coarse = approximation or self.pattern.expected_log_mixture.for_new_data()
+        fine = coarse.finer()
+        if fine is None and not any(self._populations):
+            return 0.0
+        some = observations.some(min(CHECKED, max(1, len(observations) // EVERY)))
+        one, two = (
+            self.free_energies(some, each, in_training=in_training, finer=finer).values
+            for each, finer in ((coarse, False), (fine or coarse, True))
+        )
+        return float(np.abs(one - two).mean())
 
     @torch.no_grad()
     def ceiling(self, observations: Observations) -> float:
         """The highest mean score that any fit of these training observations can have; ∞ where p₀ is a density."""
         if any(self.drawn(name) for name in self.names):
             return torch.inf
-        if any(self.recogniser(name).curves() is not None for name in self.names):
+        if any(self._populations):
             return self._highest(observations)
         log_totals = {name: self.atoms(name).log_total.cpu() for name in self.names}
         present = {name: torch.as_tensor(observations.present[name]) for name in self.names}
@@ -235,6 +251,11 @@ class FittedRPM(nn.Module):
             ]
             parts.append(torch.stack(each).sum(0).double().cpu())
         return float(weights @ torch.cat(parts) / weights.sum())
+
+    @property
+    def _populations(self) -> list[bool]:
+        """Which factors are populations."""
+        return [each.curves() is not None for _, each in self.pattern.recognisers()]
 
     # ---- inside -----------------------------------------------------------------------------
 
@@ -277,23 +298,3 @@ class FittedRPM(nn.Module):
             sites = factor.g.shape[1]
             found[name] = mixture.at_sites(sites, reference) if in_training else mixture.with_own(factor, reference)
         return found
-
-
-class _StoredAtoms(nn.Module):
-    """The atoms of one F_j, with the reference they are relative to; a population has its reference alone."""
-
-    reference: Tensor
-    g: Tensor
-    log_count: Tensor
-
-    def __init__(self, mixture: mixtures.Mixture) -> None:
-        super().__init__()
-        self.family = mixture.family
-        nothing = mixture.reference[:, None][:, :0]
-        g, log_count = (
-            (mixture.g, mixture.log_count) if isinstance(mixture, mixtures.AtomMixture) else (nothing, nothing[..., 0])
-        )
-        # Contiguous: from a file they come so, and sums in another order would round otherwise.
-        self.register_buffer("reference", mixture.reference.detach().contiguous())
-        self.register_buffer("g", g.detach().contiguous())
-        self.register_buffer("log_count", log_count.detach().contiguous())

@@ -111,16 +111,24 @@ class Score(float):
     """A mean score in nats above independence, which prints with its ceiling, its median and what kind of number it is.
 
     A plain float everywhere else, so scikit-learn's model selection takes it as it is. `standard_error` is zero where
-    every observation was scored, else that of a sample of them.
+    every observation was scored, else that of a sample of them. `quadrature_error`, where there is a quadrature, is
+    about how far the numbers of single observations are from those by twice the nodes.
     """
 
     ceiling: float
     median: float
     label: str
     standard_error: float
+    quadrature_error: float
 
     def __new__(
-        cls, mean: float, ceiling: float, median: float, label: str = "", standard_error: float = 0.0
+        cls,
+        mean: float,
+        ceiling: float,
+        median: float,
+        label: str = "",
+        standard_error: float = 0.0,
+        quadrature_error: float = 0.0,
     ) -> "Score":
         """Wrap a mean."""
         score = super().__new__(cls, mean)
@@ -128,10 +136,13 @@ class Score(float):
         score.median = median
         score.label = label
         score.standard_error = standard_error
+        score.quadrature_error = quadrature_error
         return score
 
     def __repr__(self) -> str:
         kind = f", {self.label} score" if self.label else ""
+        if self.quadrature_error:
+            kind += f", by quadrature to about {self.quadrature_error:.0e}"
         return (
             f"{float(self):.4f}{self.error} nats above independence per observation{kind} "
             f"(median {self.median:.4f}, {self.limit})"
@@ -149,14 +160,14 @@ class Score(float):
 
     def called(self, label: str) -> "Score":
         """The same number as another kind."""
-        return Score(float(self), self.ceiling, self.median, label, self.standard_error)
+        return Score(float(self), self.ceiling, self.median, label, self.standard_error, self.quadrature_error)
 
     @property
-    def plain(self) -> tuple[float, float, float, str, float]:
+    def plain(self) -> tuple[float, float, float, str, float, float]:
         """What makes it again."""
-        return float(self), self.ceiling, self.median, self.label, self.standard_error
+        return float(self), self.ceiling, self.median, self.label, self.standard_error, self.quadrature_error
 
-    def __reduce__(self) -> tuple[type["Score"], tuple[float, float, float, str, float]]:
+    def __reduce__(self) -> tuple[type["Score"], tuple[float, float, float, str, float, float]]:
         return Score, self.plain
 
 

@@ -4,8 +4,7 @@ F_j(z) = Σ_m c_m f_j(z|x_m) / Σ_m c_m, with f_j(·|x_m) at natural parameter r
 c_m (1, or the sample weight; 0 where an atom is missing). S is 1 when one mixture serves all sites
 (pooled atoms) and T when every site has its own (A20): no approximation asks which.
 
-A new observation is always among its own atoms: `with_own` adds it, F⁺ = (Σc·F + f_own)/(Σc + 1), unless atoms are
-draws from a density (densities/), in which it has no share.
+A new observation is always among its own atoms: `with_own` adds it, F⁺ = (Σc·F + f_own)/(Σc + 1), but to draws.
 """
 
 from abc import ABC, abstractmethod
@@ -80,11 +79,14 @@ class Mixture(ABC, Generic[F_co]):
         """What f_j/F_j says near q, where that has a closed form; else what f_j says."""
         return factor
 
+    def finer(self) -> "Mixture[F_co]":
+        """The same; where it has a quadrature of its own, with twice the nodes."""
+        return self
+
     def surprise(self, factor: Factor, own_count: Float[Tensor, "N"]) -> Float[Tensor, "N T"]:
         """−log p₀ of what every site has seen, whose own weight among the atoms is `own_count`; ∞ for a density."""
-        if self.drawn:
-            return torch.full(factor.present.shape, torch.inf, dtype=factor.g.dtype, device=factor.g.device)
-        return self.log_total.detach().expand(factor.present.shape) - own_count.log()[:, None]
+        total = torch.full_like(self.log_total, torch.inf) if self.drawn else self.log_total.detach()
+        return total.expand(factor.present.shape) - own_count.log()[:, None]
 
     def summarised(self, approximation: Approximation) -> "Mixture":
         """In the form that the approximation reads."""
@@ -146,8 +148,8 @@ class AtomMixture(Mixture[F_co]):
     def log_mean(self, pairs: Pairs, numbers_per_atom: int) -> Float[Tensor, "..."]:
         """log Σ_m w_m exp(l_m) r(z)/Z_m, w the normalised counts: the one form that every approximation reduces.
 
-        `pairs` gets potentials g and log-weights log c_m − Φ(η₀+g_m) + Φ(η₀), with axes that broadcast to
-        (N, T, atoms), and returns its terms with the atoms last. Zero at a site without any atoms.
+        `pairs` gets g and log-weights log c_m − Φ(η₀+g_m) + Φ(η₀), with axes that broadcast to (N, T, atoms), and
+        returns its terms with the atoms last. Zero at a site without any atoms.
         """
         weight = self._log_weight()
         total = reduce.over_atoms(
