@@ -448,6 +448,20 @@ def test_ones_own_is_named_by_a_file_and_handed_in(marginal, tmp_path):
     np.testing.assert_array_equal(model.transform(data), again.transform(data))
 
 
+def test_series_with_one_mixture_for_all_times_have_no_more_atoms_than_draws():
+    x = {name: np.random.default_rng(3).normal(size=(6, 9, 2)) for name in "ab"}
+    observations = rp.read(x, series=True)
+    for marginal, count in ((GaussianMarginal(draws=50), 50), (KernelDensity(draws=2), 2 * 6 * 9)):
+        model = pattern(marginal)
+        model.prepare(observations)
+        assert FittedRPM.collected(model, observations).atoms("a").g.shape == (1, count, 2)
+        apart = pattern(marginal, PerSite())
+        apart.prepare(observations)
+        assert FittedRPM.collected(apart, observations).atoms("a").g.shape == (9, count // (9 if count > 50 else 1), 2)
+        step = RPMObjective(model, observations).train().evaluate(observations.batch(np.arange(2), DOUBLE, CPU))
+        assert step.mixtures["a"].g.shape[1] == (50 if count == 50 else 2 * 2 * 9)
+
+
 def test_there_are_no_weights_of_observations_where_atoms_are_draws():
     model, _ = fitted(KernelDensity(), views(20))
     with pytest.raises(BuildError, match="draws from its p₀"):

@@ -198,9 +198,11 @@ class RPM(nn.Module):
         """Inside, neither dropout nor gradients."""
         training = self.training
         self.eval()
-        with torch.no_grad():
-            yield
-        self.train(training)
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            self.train(training)
 
     # ---- mixtures -------------------------------------------------------------
 
@@ -220,11 +222,11 @@ class RPM(nn.Module):
     ) -> mixtures.AtomMixture:
         """F_j over draws from p₀; of a kernel density these stand around the observations of the batches."""
         recogniser = dict(self.recognisers())[name]
-        factors, weights = [], []
-        for each in density.draws(batches, sites, fresh, self.device):
-            factors.append(recogniser(each.values, each.present, self._like))
-            weights.append(nn.functional.pad(each.weights.to(self.dtype), (0, sites - each.weights.shape[1])))
-        factor = Factor.joined(factors, sites)
+        drawn = list(density.draws(batches, sites, fresh, self.device))
+        if self.atoms.shared:  # whose draws need no sites
+            sites = max(each.present.shape[1] for each in drawn)
+        factor = Factor.joined([recogniser(each.values, each.present, self._like) for each in drawn], sites)
+        weights = [nn.functional.pad(each.weights.to(self.dtype), (0, sites - each.weights.shape[1])) for each in drawn]
         mixture = self.atoms.collect(recogniser.family, reference, factor, torch.cat(weights))
         return replace(mixture, drawn=True)
 

@@ -17,6 +17,8 @@ PILOT = 256
 """Rows of the pilot density, of which no more than the square root is wanted."""
 MANY = 2**16
 """Rows that the mean of its logarithm is taken over."""
+NUMBERS = 2**22
+"""Of rows that are moved at once."""
 PAIRS = 2**22
 """Pairs of rows whose distances are held at once."""
 FLATTEST = 1e-6
@@ -147,17 +149,21 @@ class KernelDensityOf(Density):
     def draws(self, batches: Iterable[Batch], sites: int, fresh: bool, device: torch.device) -> Iterator[Drawn]:
         """The observations of every batch, each moved by its kernel."""
         for batch in batches:
-            values, present = batch.inputs[self._name], batch.present[self._name]
-            weights = batch.weights[:, None].expand(present.shape)
-            rows = self._arranged(values)
-            scale = self.widths(rows)[..., None]
-            for draw in range(self._draws):
-                numbers = self._numbers(batch.index.cpu(), present.shape[1], draw)
-                noise = quasi_random.normals(numbers.flatten(), rows.shape[-1], fresh)
-                added = scale * self._space.coloured(self._arranged(noise.reshape(*numbers.shape, -1)))
-                moved = self._as_they_were(rows + added, values)
-                there = present.reshape(*present.shape, *[1] * (values.ndim - 2))
-                yield Drawn(torch.where(there, moved, values), present, weights)
+            size = max(1, NUMBERS // max(1, batch.inputs[self._name][0].numel()))
+            for index in torch.split(torch.arange(batch.size), size):
+                yield from self._around(batch, index.to(batch.index.device), fresh)
+
+    def _around(self, batch: Batch, which: Int[Tensor, "n"], fresh: bool) -> Iterator[Drawn]:
+        values, present = batch.inputs[self._name][which], batch.present[self._name][which]
+        weights = batch.weights[which][:, None].expand(present.shape)
+        rows = self._arranged(values)
+        scale = self.widths(rows)[..., None]
+        there = present.reshape(*present.shape, *[1] * (values.ndim - 2))
+        for draw in range(self._draws):
+            numbers = self._numbers(batch.index[which].cpu(), present.shape[1], draw)
+            noise = quasi_random.normals(numbers.flatten(), rows.shape[-1], fresh)
+            added = scale * self._space.coloured(self._arranged(noise.reshape(*numbers.shape, -1)))
+            yield Drawn(torch.where(there, self._as_they_were(rows + added, values), values), present, weights)
 
     def _numbers(self, index: Int[Tensor, "N"], sites: int, draw: int) -> Int[Tensor, "N T"]:
         """Of their Sobol points, in every mixture from the first on."""
