@@ -12,6 +12,7 @@ import warnings
 import numpy as np
 import torch
 from jaxtyping import Float
+from scipy.special import roots_hermitenorm
 from torch import Tensor
 
 from rpmodels import checks, errors
@@ -154,7 +155,7 @@ def hermite(
     nodes: int, latents: int, like: Float[Tensor, "N T D"]
 ) -> tuple[Float[Tensor, "1 1 Q K"], Float[Tensor, "Q"]]:
     """Nodes and weights of the expectation under N(0, I)."""
-    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
+    points, weights = roots_hermitenorm(nodes)  # which does not overflow when nodes are many
     grid = np.stack(np.meshgrid(*[points] * latents, indexing="ij"), -1).reshape(-1, latents)
     product = np.stack(np.meshgrid(*[weights / weights.sum()] * latents, indexing="ij"), -1)
     every = product.reshape(-1, latents).prod(-1)
