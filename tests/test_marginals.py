@@ -40,10 +40,9 @@ def read(x, **options):
     return rp.read({"x": x, "other": other.astype(float)}, **options)
 
 
-def drawn(marginal, observations, per_site=False, batches=None, fresh=False):
+def drawn(marginal, observations, per_site=False, batches=1, fresh=False):
     """Values and weights of everything that stands for p₀."""
-    every = np.arange(len(observations)) if batches is None else batches
-    parts = [every] if batches is None else np.array_split(np.arange(len(observations)), batches)
+    parts = np.array_split(np.arange(len(observations)), batches)
     density = marginal.of("x", observations, per_site)
     batched = (observations.batch(part, DOUBLE, CPU) for part in parts)
     found = list(density.draws(batched, observations.n_sites, fresh, CPU))
@@ -423,7 +422,7 @@ def test_labels_at_every_site_with_smoothing():
         MomentMatched("Laplace", 50),
         {"a": KernelDensity(0.2), "b": "gaussian"},
     ],
-    ids=str,
+    ids=["name", "normal", "moments", "by factor"],
 )
 def test_files_hold_them(marginal, tmp_path):
     model = made(rp.RPFA, 1, n_init=1, max_iter=3, random_state=0, marginal=marginal).fit(views(40))
