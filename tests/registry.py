@@ -28,6 +28,7 @@ from rpmodels.mixtures import (
     Pooled,
     SecondOrder,
     SharedGrid,
+    ThresholdedInteriorBound,
 )
 from rpmodels.priors import (
     CategoricalPrior,
@@ -91,6 +92,7 @@ APPROXIMATIONS: dict[str, ExpectedLogMixture] = {
     "interior": InteriorBound(),
     "interior_optimal": OptimalInteriorBound(),
     "interior_free": FreeInteriorBound(),
+    "interior_thresholded": ThresholdedInteriorBound(),
     "second_order": SecondOrder(),
     "monte_carlo": MonteCarlo(10, fresh=False),
 }

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal
 
 import registry
 from oracles import integrals
@@ -21,18 +20,15 @@ from oracles.gaussians import (
     statistic,
 )
 from registry import APPROXIMATIONS
-from rpmodels.carriers import Batch, Factor, Sites
+from rpmodels.carriers import Factor
 from rpmodels.errors import BuildError, RPModelsWarning
 from rpmodels.families import Categorical, DiagonalGaussian, Family, FullGaussian, Gaussian
 from rpmodels.mixtures import (
     AtomMixture,
-    Empirical,
     Exact,
     FreeInteriorBound,
     GaussHermite,
-    GaussianMarginal,
     InteriorBound,
-    KernelDensity,
     Kind,
     MonteCarlo,
     OptimalInteriorBound,
@@ -602,75 +598,7 @@ def test_full_is_diagonal_without_off_diagonals(approximation, latents):
         torch.testing.assert_close(narrow, whole[..., kept], rtol=1e-7, atol=1e-8)
 
 
-# ---- 9. other marginals ------------------------------------------------------------------------
-
-
-def batch_of(values, present=None, weights=None):
-    n, t = values.shape[:2]
-    sites = Sites(torch.zeros(n, t, dtype=DOUBLE), torch.ones(n, t, dtype=torch.bool))
-    present = torch.ones(n, t, dtype=torch.bool) if present is None else present
-    weights = torch.ones(n, dtype=DOUBLE) if weights is None else weights
-    return Batch(torch.arange(n), sites, weights, {"x": values}, {"x": present})
-
-
-@pytest.mark.parametrize("marginal", [Empirical(), KernelDensity(), GaussianMarginal()], ids=lambda m: type(m).__name__)
-def test_marginals_agree_with_the_integral_over_gaussian_observations(marginal):
-    """f(z|x) = N(z; ax + b, s²) and x normal: F = ∫ p₀ f is normal too, and every p₀ tends to it."""
-    family = DiagonalGaussian(1)
-    mean, covariance = np.array([1.0, -2.0]), np.array([[1.0, 0.6], [0.6, 2.0]])
-    slope, offset, variance = np.array([0.6, -0.4]), 0.2, 0.3
-    reference = natural(family, np.zeros(1), 4.0 * np.eye(1))[None]
-    m, v = slope @ mean + offset, slope @ covariance @ slope + variance
-    z = m + np.sqrt(v) * np.linspace(-2.5, 2.5, 41)
-    expected = multivariate_normal.logpdf(z, m, v) - multivariate_normal.logpdf(z, 0.0, 4.0)
-    worst = []
-    for n in (200, 2000, 20000):
-        errors = []
-        for seed in range(4):
-            random = np.random.default_rng(seed)
-            x = torch.as_tensor(random.multivariate_normal(mean, covariance, (n // 2, 2)))
-            torch.manual_seed(seed)
-            batch = marginal.draw(batch_of(x))
-            centre = batch.inputs["x"] @ torch.as_tensor(slope) + offset
-            eta = torch.stack([centre / variance, torch.full_like(centre, -0.5 / variance)], -1)
-            factor = Factor(eta - reference, batch.present["x"])
-            atoms = Pooled().collect(family, reference, factor, batch.weights)
-            found = atoms.log_ratio(torch.as_tensor(statistic(family, z[None, None, :, None])))[0, 0]
-            errors.append(np.abs(found.numpy() - expected).max())
-        worst.append(np.mean(errors))
-    assert worst[0] > worst[1] > worst[2]
-    assert worst[2] < 0.06
-
-
-@pytest.mark.parametrize("marginal", [KernelDensity(), GaussianMarginal()], ids=lambda m: type(m).__name__)
-def test_marginals_leave_what_is_absent_and_follow_the_weights(marginal):
-    random = np.random.default_rng(0)
-    n = 4000
-    x = torch.as_tensor(np.concatenate([random.normal(-3, 1, (n, 2, 3)), random.normal(3, 2, (n, 2, 3))]))
-    present = torch.as_tensor(random.random((2 * n, 2)) > 0.4)
-    x[~present] = 0.0
-    weights = torch.cat([torch.zeros(n, dtype=DOUBLE), torch.ones(n, dtype=DOUBLE)])
-    torch.manual_seed(0)
-    batch = batch_of(x, present, weights)
-    drawn = marginal.draw(batch)
-    assert drawn.present["x"] is batch.present["x"]
-    assert torch.equal(batch.inputs["x"], x)
-    values = drawn.inputs["x"]
-    assert (values[~present] == 0).all()
-    assert (values[present] != x[present]).all()
-    counted = values[n:][present[n:]]
-    assert counted.mean() == pytest.approx(3.0, abs=0.1)
-    assert counted.std() == pytest.approx(2.0, abs=0.15)
-    nobody = batch_of(x, torch.zeros_like(present))
-    assert torch.equal(marginal.draw(nobody).inputs["x"], x)
-
-
-def test_labels_have_no_density():
-    labels = batch_of(torch.zeros(3, 1, dtype=torch.int64))
-    for marginal in (KernelDensity(), GaussianMarginal()):
-        with pytest.raises(BuildError, match="x"):
-            marginal.draw(labels)
-    assert Empirical().draw(labels) is labels
+# ---- 9. whose atoms ----------------------------------------------------------------------------
 
 
 def test_atoms_of_policies_are_what_the_oracle_takes_them_for():

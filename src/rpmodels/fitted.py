@@ -1,7 +1,7 @@
 """A fitted model: what is known afterwards. F_j over all training data, and the two verbs `posterior` and `score`."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -10,36 +10,22 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rpmodels import errors
-from rpmodels.carriers import Batch, Doubles, Factor, Factors, Sites
-from rpmodels.free_energy import FreeEnergy, Score, fit_ceiling, free_energy
+from rpmodels import errors, mixtures
+from rpmodels.carriers import Doubles, Factor, Factors, Sites
+from rpmodels.free_energy import FreeEnergy, Score, fit_ceiling, free_energy, least_surprise
 from rpmodels.inference import EStep
 from rpmodels.local_parameters import LocalParameters, LocalTable
-from rpmodels.mixtures import AtomMixture, ExpectedLogMixture, Mixture, restored
+from rpmodels.mixtures.stored_atoms import StoredAtoms
 from rpmodels.model import RPM
 from rpmodels.observations import FactorSpec, Observations
-from rpmodels.priors import Posterior, Prior
+from rpmodels.priors import Prior
 from rpmodels.recognition import Recogniser
-from rpmodels.step import Step
+from rpmodels.step import Inferred, Step
 
+__all__ = ["FittedRPM", "Inferred"]
 
-@dataclass(frozen=True)
-class Inferred:
-    """Some observations, what the factors say of them, and their posterior."""
-
-    batch: Batch
-    step: Step
-    posterior: Posterior
-
-    @property
-    def factors(self) -> Factors:
-        """f_j of every factor at every site."""
-        return self.step.factors
-
-    @property
-    def mixtures(self) -> Mapping[str, Mixture]:
-        """F_j, the observations' own atoms among them."""
-        return self.step.mixtures
+CHECKED, EVERY = 64, 4
+"""Observations by which the error of a quadrature is estimated, at most, and one of how many."""
 
 
 class FittedRPM(nn.Module):
@@ -60,7 +46,7 @@ class FittedRPM(nn.Module):
     def __init__(
         self,
         pattern: RPM,
-        atoms: Mapping[str, Mixture],
+        atoms: Mapping[str, mixtures.Mixture],
         times: Float[Tensor, "1 T"],
         n_observations: float,
         n_sites: float,
@@ -68,26 +54,29 @@ class FittedRPM(nn.Module):
         super().__init__()
         self.pattern = pattern
         # A list, because a user's factor names need not be valid names of submodules.
-        self._atoms = nn.ModuleList(_StoredAtoms(atoms[name]) for name in pattern.names)
-        self._summaries: dict[str, Mixture] = {}
+        self._atoms = nn.ModuleList(StoredAtoms(atoms[name]) for name in pattern.names)
+        self._summaries: dict[str, mixtures.Mixture] = {}
         self._times = Doubles(times).to(pattern.device)
-        self.n_observations, self.n_sites = n_observations, n_sites
-        self.temperature = 1.0
-        """How much populations are believed by `posterior` (`rpmodels.temperature`); scores have the tightest bound."""
+        self.n_observations, self.n_sites, self.temperature = n_observations, n_sites, 1.0
+        """The last: how much populations are believed by `posterior` (`rpmodels.temperature`); by scores, wholly."""
         self.excess: Any = None
-        """`Excess` of the average q of its training data over the prior, where it is known."""
+        """`Excess` of the average q over the prior, where it is known."""
         self.record: Any = None
         """How it was trained (history, steps, stop_reason), where it was by `rp.train`."""
         self.eval()
 
     @staticmethod
     @torch.no_grad()
-    def collected(pattern: RPM, observations: Observations) -> "FittedRPM":
-        """With F_j over all these observations: the last step of every fit."""
-        parts: dict[str, list[Factor]] = {name: [] for name in pattern.names}
-        for _, factors in pattern.recognised(observations, pattern.marginal.draw):
-            for name, factor in factors.items():
-                parts[name].append(factor)
+    def collected(
+        pattern: RPM, observations: Observations, densities: Mapping[str, mixtures.Density] | None = None
+    ) -> "FittedRPM":
+        """With F_j over all these observations: the last step of every fit. `densities`: p₀ by more data than these."""
+        pattern.check_specs(observations)
+        densities = pattern.densities(observations) if densities is None else densities
+        parts: dict[str, list[Factor]] = {name: [] for name in pattern.names if name not in densities}
+        for _, factors in pattern.recognised(observations) if parts else ():
+            for name, each in parts.items():
+                each.append(factors[name])
         weights = torch.as_tensor(observations.weights, dtype=pattern.dtype, device=pattern.device)
         longest = int(observations.exists.sum(1).argmax())
         joint = {name: Factor.joined(each, observations.n_sites) for name, each in parts.items()}
@@ -96,7 +85,12 @@ class FittedRPM(nn.Module):
         usable = torch.as_tensor(observations.usable(), device=pattern.device)
         if pattern.atoms.shared:
             everywhere = everywhere.take(usable)
-        atoms = pattern.mixtures(joint, weights, pattern.references(everywhere))
+        references = pattern.references(everywhere)
+        atoms = pattern.mixtures(joint, weights, references)
+        for name, density in densities.items():
+            with pattern.as_for_new_data():
+                batches = pattern.batches(observations)
+                atoms[name] = pattern.drawn_mixture(name, density, batches, references[name], observations.n_sites)
         times = torch.tensor(np.array(observations.times[longest : longest + 1]))
         counts = (observations.exists.sum(1) * observations.weights)[observations.usable()]
         return FittedRPM(pattern, atoms, times, float(weights[usable].sum()), float(counts.sum()))
@@ -152,18 +146,20 @@ class FittedRPM(nn.Module):
             raise errors.unknown_factor(name, list(self.names))
         return dict(self.pattern.recognisers())[name]
 
-    def atoms(self, name: str) -> AtomMixture:
+    def drawn(self, name: str) -> bool:
+        """Whether the atoms of a factor are draws from its p₀, not observations."""
+        return self.pattern.marginal.draws_for(name)
+
+    def atoms(self, name: str) -> mixtures.AtomMixture:
         """F_j, atom by atom."""
         found = self._mixture(name)
-        if not isinstance(found, AtomMixture):
+        if not isinstance(found, mixtures.AtomMixture):
             raise errors.no_atoms(name)
         return found
 
-    def _mixture(self, name: str) -> Mixture:
-        curves = self.recogniser(name).curves()
-        stored = cast(_StoredAtoms, self._atoms[self.names.index(name)])
-        atoms = AtomMixture(stored.family, stored.reference, self.pattern.atoms.shared, stored.g, stored.log_count)
-        return restored(atoms, curves)
+    def _mixture(self, name: str) -> mixtures.Mixture:
+        stored = cast(StoredAtoms, self._atoms[self.names.index(name)])
+        return stored.mixture(self.pattern.atoms.shared, self.drawn(name), self.recogniser(name).curves())
 
     # ---- new data ---------------------------------------------------------------------------
 
@@ -183,10 +179,11 @@ class FittedRPM(nn.Module):
     def free_energies(
         self,
         observations: Observations,
-        approximation: ExpectedLogMixture | None = None,
+        approximation: mixtures.ExpectedLogMixture | None = None,
         *,
         in_training: bool = False,
         local: LocalTable | None = None,
+        finer: bool = False,
     ) -> FreeEnergy:
         """F of every observation, each against the training atoms plus itself.
 
@@ -195,49 +192,75 @@ class FittedRPM(nn.Module):
             approximation: of ⟨log F⟩ in the free energy, instead of the model's own; the choice of q stays as it is
             in_training: these are the training observations themselves, which are among the atoms already
             local: then also the parameters that training gave to each of them
+            finer: with more nodes where mixtures have a quadrature of their own
 
         """
         chosen = approximation or self.pattern.expected_log_mixture.for_new_data()
         parts = []
         for each in self._inferred(observations, None, in_training, local):
             count = each.batch.weights if in_training else torch.ones_like(each.batch.weights)
+            step = each.step
+            if finer:
+                step = replace(step, mixtures={name: mixture.finer() for name, mixture in each.mixtures.items()})
             with torch.no_grad(), self.pattern.blaming(each.batch, each.factors):
-                parts.append(free_energy(each.step, each.posterior, chosen, count, self.n_observations))
+                parts.append(free_energy(step, each.posterior, chosen, count, self.n_observations))
         return FreeEnergy.joined(parts)
 
-    def score(self, observations: Observations, approximation: ExpectedLogMixture | None = None) -> Score:
+    def score(self, observations: Observations, approximation: mixtures.ExpectedLogMixture | None = None) -> Score:
         """Mean log W of new observations, or the bound or estimate of it: nats above independence."""
         energies = self.free_energies(observations, approximation)
         values, ceilings = (each.double().cpu().numpy() for each in (energies.total, energies.log_atoms))
+        off = self.quadrature_error(observations, approximation)
+        label = self.label(approximation)
+        return Score(float(values.mean()), float(ceilings.mean()), float(np.median(values)), label, 0.0, off)
+
+    def label(self, approximation: mixtures.ExpectedLogMixture | None = None) -> str:
+        """What kind of number a score is; channels of populations are always integrated over by quadrature."""
         kind = (approximation or self.pattern.expected_log_mixture).kind
-        return Score(float(values.mean()), float(ceilings.mean()), float(np.median(values)), kind.label)
+        if all(self._populations):
+            kind = mixtures.Kind.QUADRATURE
+        return kind.label
+
+    def quadrature_error(
+        self,
+        observations: Observations,
+        approximation: mixtures.ExpectedLogMixture | None = None,
+        *,
+        in_training: bool = False,
+    ) -> float:
+        """How far F of an observation is from that by twice the nodes, on average over some; 0 without quadrature."""
+        coarse = approximation or self.pattern.expected_log_mixture.for_new_data()
+        fine = coarse.finer()
+        if fine is None and not any(self._populations):
+            return 0.0
+        some = observations.some(min(CHECKED, max(1, len(observations) // EVERY)))
+        one, two = (
+            self.free_energies(some, each, in_training=in_training, finer=finer).values
+            for each, finer in ((coarse, False), (fine or coarse, True))
+        )
+        return float(np.abs(one - two).mean())
 
     @torch.no_grad()
     def ceiling(self, observations: Observations) -> float:
-        """The highest mean score that any fit of these training observations can have."""
-        if any(self.recogniser(name).curves() is not None for name in self.names):
-            return self._highest(observations)
+        """The highest mean score that any fit of these training observations can have; ∞ where p₀ is a density."""
+        if any(self.drawn(name) for name in self.names):
+            return torch.inf
+        if any(self._populations):
+            return least_surprise(self.pattern.recognised(observations), self.summary, observations.weights)
         log_totals = {name: self.atoms(name).log_total.cpu() for name in self.names}
         present = {name: torch.as_tensor(observations.present[name]) for name in self.names}
         weights = torch.as_tensor(observations.weights)
         return fit_ceiling(present, weights, log_totals, self.prior.family)
 
-    def _highest(self, observations: Observations) -> float:
-        """Mean of −Σ log p₀ of what was seen: every f_j/F_j is at most 1/p₀."""
-        weights = torch.as_tensor(observations.weights, dtype=torch.float64)
-        parts = []
-        for batch, factors in self.pattern.recognised(observations):
-            each = [
-                factor.masked(self.summary(name).surprise(factor, torch.ones_like(batch.weights))).sum(-1)
-                for name, factor in factors.items()
-            ]
-            parts.append(torch.stack(each).sum(0).double().cpu())
-        return float(weights @ torch.cat(parts) / weights.sum())
+    @property
+    def _populations(self) -> list[bool]:
+        """Which factors are populations."""
+        return [each.curves() is not None for _, each in self.pattern.recognisers()]
 
     # ---- inside -----------------------------------------------------------------------------
 
     @torch.no_grad()
-    def summary(self, name: str) -> Mixture:
+    def summary(self, name: str) -> mixtures.Mixture:
         """F_j in the form that the model's ⟨log F⟩ reads, made once."""
         if name not in self._summaries:
             self._summaries[name] = self._mixture(name).summarised(self.pattern.expected_log_mixture.for_new_data())
@@ -259,13 +282,15 @@ class FittedRPM(nn.Module):
         approximation = pattern.expected_log_mixture.for_new_data()
         for batch, factors in pattern.recognised(observations):
             with torch.no_grad(), pattern.blaming(batch, factors):
-                mixtures = self._mixtures(factors, pattern.references(batch.sites), in_training)
+                found = self._mixtures(factors, pattern.references(batch.sites), in_training)
                 own = LocalParameters() if local is None else local.take(batch.index)
-                step = Step(pattern.prior, batch.sites, factors, mixtures, own)
+                step = Step(pattern.prior, batch.sites, factors, found, own)
                 inferred = Inferred(batch, step, chosen(step, approximation))
             yield inferred
 
-    def _mixtures(self, factors: Factors, references: Mapping[str, Tensor], in_training: bool) -> dict[str, Mixture]:
+    def _mixtures(
+        self, factors: Factors, references: Mapping[str, Tensor], in_training: bool
+    ) -> dict[str, mixtures.Mixture]:
         """F_j for these sites, with their own atoms unless they are among its atoms already."""
         found = {}
         for name, factor in factors.items():
@@ -273,23 +298,3 @@ class FittedRPM(nn.Module):
             sites = factor.g.shape[1]
             found[name] = mixture.at_sites(sites, reference) if in_training else mixture.with_own(factor, reference)
         return found
-
-
-class _StoredAtoms(nn.Module):
-    """The atoms of one F_j, with the reference they are relative to; a population has its reference alone."""
-
-    reference: Tensor
-    g: Tensor
-    log_count: Tensor
-
-    def __init__(self, mixture: Mixture) -> None:
-        super().__init__()
-        self.family = mixture.family
-        nothing = mixture.reference[:, None][:, :0]
-        g, log_count = (
-            (mixture.g, mixture.log_count) if isinstance(mixture, AtomMixture) else (nothing, nothing[..., 0])
-        )
-        # Contiguous: from a file they come so, and sums in another order would round otherwise.
-        self.register_buffer("reference", mixture.reference.detach().contiguous())
-        self.register_buffer("g", g.detach().contiguous())
-        self.register_buffer("log_count", log_count.detach().contiguous())

@@ -8,7 +8,7 @@ It drops Σ_j log p₀ⱼ (eq 5's "+C"); a fit that has learnt nothing is 0. Thi
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -17,8 +17,9 @@ from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rpmodels.carriers import Batch, Factors
 from rpmodels.families import Family, FiniteSupport
-from rpmodels.mixtures import ExpectedLogMixture
+from rpmodels.mixtures import ExpectedLogMixture, Mixture
 from rpmodels.priors import Posterior
 from rpmodels.step import Step
 
@@ -38,7 +39,7 @@ class FreeEnergy:
     log_atoms: Float[Tensor, "N"]
     """−Σ_jt log p₀(x_jt) over what is present, p₀ = own count/total: Σ log(atoms) when all weights are 1.
 
-    Also the ceiling of one observation: f_j/F_j ≤ total/own count.
+    Also the ceiling of one observation: f_j/F_j ≤ total/own count. ∞ where p₀ is a density.
     """
 
     @property
@@ -53,7 +54,7 @@ class FreeEnergy:
 
     @property
     def paper(self) -> Float[Tensor, "N"]:
-        """The paper's convention (A1), per observation: the atoms' 1/N included."""
+        """The paper's convention (A1), per observation: the atoms' 1/N included. −∞ where p₀ is a density."""
         return self.total - self.log_atoms
 
     @staticmethod
@@ -111,16 +112,24 @@ class Score(float):
     """A mean score in nats above independence, which prints with its ceiling, its median and what kind of number it is.
 
     A plain float everywhere else, so scikit-learn's model selection takes it as it is. `standard_error` is zero where
-    every observation was scored, else that of a sample of them.
+    every observation was scored, else that of a sample of them. `quadrature_error`, where there is a quadrature, is
+    about how far the numbers of single observations are from those by twice the nodes.
     """
 
     ceiling: float
     median: float
     label: str
     standard_error: float
+    quadrature_error: float
 
     def __new__(
-        cls, mean: float, ceiling: float, median: float, label: str = "", standard_error: float = 0.0
+        cls,
+        mean: float,
+        ceiling: float,
+        median: float,
+        label: str = "",
+        standard_error: float = 0.0,
+        quadrature_error: float = 0.0,
     ) -> "Score":
         """Wrap a mean."""
         score = super().__new__(cls, mean)
@@ -128,14 +137,22 @@ class Score(float):
         score.median = median
         score.label = label
         score.standard_error = standard_error
+        score.quadrature_error = quadrature_error
         return score
 
     def __repr__(self) -> str:
         kind = f", {self.label} score" if self.label else ""
+        if self.quadrature_error:
+            kind += f", by quadrature to about {self.quadrature_error:.0e}"
         return (
             f"{float(self):.4f}{self.error} nats above independence per observation{kind} "
-            f"(median {self.median:.4f}, ceiling {self.ceiling:.4f})"
+            f"(median {self.median:.4f}, {self.limit})"
         )
+
+    @property
+    def limit(self) -> str:
+        """Its ceiling in words: there is none where p₀ is a density."""
+        return f"ceiling {self.ceiling:.4f}" if math.isfinite(self.ceiling) else "no ceiling"
 
     @property
     def error(self) -> str:
@@ -144,14 +161,14 @@ class Score(float):
 
     def called(self, label: str) -> "Score":
         """The same number as another kind."""
-        return Score(float(self), self.ceiling, self.median, label, self.standard_error)
+        return Score(float(self), self.ceiling, self.median, label, self.standard_error, self.quadrature_error)
 
     @property
-    def plain(self) -> tuple[float, float, float, str, float]:
+    def plain(self) -> tuple[float, float, float, str, float, float]:
         """What makes it again."""
-        return float(self), self.ceiling, self.median, self.label, self.standard_error
+        return float(self), self.ceiling, self.median, self.label, self.standard_error, self.quadrature_error
 
-    def __reduce__(self) -> tuple[type["Score"], tuple[float, float, float, str, float]]:
+    def __reduce__(self) -> tuple[type["Score"], tuple[float, float, float, str, float, float]]:
         return Score, self.plain
 
 
@@ -203,3 +220,18 @@ def _grid_ceiling(
     atoms = torch.where(patterns, logs, torch.zeros_like(logs)).sum(-1)
     bounds = atoms - (patterns.sum(-1) - 1) * mean_log - mass.log()
     return float((mass * bounds.clamp_min(0.0)).sum() / mass.sum())
+
+
+def least_surprise(
+    parts: Iterable[tuple[Batch, Factors]], mixture: Callable[[str], Mixture], weights: NDArray[np.float64]
+) -> float:
+    """The same where there are populations: mean −Σ log p₀ of what was seen, as f_j/F_j ≤ 1/p₀."""
+    found = []
+    for batch, factors in parts:
+        each = [
+            factor.masked(mixture(name).surprise(factor, torch.ones_like(batch.weights))).sum(-1)
+            for name, factor in factors.items()
+        ]
+        found.append(torch.stack(each).sum(0).double().cpu())
+    share = torch.as_tensor(weights, dtype=torch.float64)
+    return float(share @ torch.cat(found) / share.sum())

@@ -1,8 +1,9 @@
 """RPM = prior + recognition factors + E-step + ⟨log F⟩ (eq 2): what can be written down before there are data."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -70,7 +71,7 @@ class RPM(nn.Module):
         self.atoms = atoms or mixtures.PerSite()
         self.marginal = marginal or mixtures.Empirical()
         chosen = head or RelativeHead()
-        for name in targets or {}:
+        for name in (*(targets or {}), *self.marginal.names):
             self._check_name(name)
         self.targets = {name: _places(prior.family, name, each) for name, each in (targets or {}).items()}
         views = {name: targeted(prior.family, name, self.targets.get(name)) for name in self.names}
@@ -113,6 +114,11 @@ class RPM(nn.Module):
         every = range(self.prior.family.latents) if isinstance(self.prior.family, HasTargets) else ()
         return self.targets.get(name, tuple(every))
 
+    @property
+    def draws_atoms(self) -> bool:
+        """Whether F_j of some factor has draws from p₀ for atoms."""
+        return any(self.marginal.draws_for(name) for name in self.names)
+
     def private_latents(self) -> dict[str, list[int]]:
         """{factor: the latents that it speaks of and no other factor does}, of those that have some."""
         if not self.targets:
@@ -146,6 +152,8 @@ class RPM(nn.Module):
             fit_scalings(recognisers, observations, self._scaling, self._like)
         for name, each in recognisers.items():
             each.check(name, self.specs[name], self._like)
+            kind = np.dtype(observations.values[name].dtype).kind
+            self.marginal.check(name, self.specs[name], kind, each.curves() is not None)
 
     def check_specs(self, observations: Observations) -> None:
         """Refuse observations that do not look like those the model was prepared for."""
@@ -170,23 +178,57 @@ class RPM(nn.Module):
         """f_j of every factor at every site."""
         return {name: each(batch.inputs[name], batch.present[name], self._like) for name, each in self.recognisers()}
 
-    def recognised(
-        self, observations: Observations, draw: Callable[[Batch], Batch] = mixtures.as_it_is
-    ) -> Iterator[tuple[Batch, dict[str, Factor]]]:
+    def recognised(self, observations: Observations) -> Iterator[tuple[Batch, dict[str, Factor]]]:
         """Every factor f_j(z|x_j) by itself, batch by batch, without dropout or gradients."""
         self.check_specs(observations)
-        for start in range(0, len(observations), INFERENCE_BATCH):
-            index = np.arange(start, min(start + INFERENCE_BATCH, len(observations)))
-            batch = draw(observations.batch(index, self.dtype, self.device))
+        for batch in self.batches(observations):
             # Modes end before the yield: what the caller does in between keeps its gradients and its dropout.
-            training = self.training
-            self.eval()
-            with torch.no_grad():
+            with self.as_for_new_data():
                 factors = self.recognise(batch)
-            self.train(training)
             yield batch, factors
 
+    def batches(self, observations: Observations) -> Iterator[Batch]:
+        """All of them, some at a time."""
+        for start in range(0, len(observations), INFERENCE_BATCH):
+            index = np.arange(start, min(start + INFERENCE_BATCH, len(observations)))
+            yield observations.batch(index, self.dtype, self.device)
+
+    @contextmanager
+    def as_for_new_data(self) -> Iterator[None]:
+        """Inside, neither dropout nor gradients."""
+        training = self.training
+        self.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            self.train(training)
+
     # ---- mixtures -------------------------------------------------------------
+
+    def densities(self, observations: Observations) -> dict[str, mixtures.Density]:
+        """p₀ of the factors for which it is not the empirical one, by all these data."""
+        found = {name: self.marginal.of(name, observations, not self.atoms.shared) for name in self.names}
+        return {name: each for name, each in found.items() if each is not None}
+
+    def drawn_mixture(
+        self,
+        name: str,
+        density: mixtures.Density,
+        batches: Iterable[Batch],
+        reference: Float[Tensor, "S D"],
+        sites: int,
+        fresh: bool = False,
+    ) -> mixtures.AtomMixture:
+        """F_j over draws from p₀; of a kernel density these stand around the observations of the batches."""
+        recogniser = dict(self.recognisers())[name]
+        drawn = list(density.draws(batches, sites, fresh, self.device))
+        if self.atoms.shared:  # whose draws need no sites
+            sites = max(each.present.shape[1] for each in drawn)
+        factor = Factor.joined([recogniser(each.values, each.present, self._like) for each in drawn], sites)
+        weights = [nn.functional.pad(each.weights.to(self.dtype), (0, sites - each.weights.shape[1])) for each in drawn]
+        mixture = self.atoms.collect(recogniser.family, reference, factor, torch.cat(weights))
+        return replace(mixture, drawn=True)
 
     def mixtures(
         self, factors: Factors, weights: Float[Tensor, "N"], references: Mapping[str, Tensor]
@@ -195,6 +237,7 @@ class RPM(nn.Module):
         return {
             name: mixtures.collected(self.atoms, each.family, references[name], factors[name], weights, each.curves())
             for name, each in self.recognisers()
+            if name in factors
         }
 
     @contextmanager

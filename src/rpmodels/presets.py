@@ -11,8 +11,10 @@ from rpmodels.estimators import Inference, Recognition, Search, Training
 def paper(expected_log_mixture: str = "interior_free") -> dict[str, Any]:
     """RP-GPFA as the paper has it: a free q(U) per trial, absolute factors, one mixture per time, η̃ as parameters.
 
-    `expected_log_mixture` may be "monte_carlo" (20 samples) or "second_order" instead. Plain Adam, no regularisation,
-    160 000 steps: what the paper reports was reached after as many. Give it a `TimeLimit`, or a smaller `max_iter`.
+    `expected_log_mixture` may be "monte_carlo" (20 samples) or "second_order" instead, or "interior_thresholded": η̃ as
+    parameters too, kept valid by soft-thresholding the eigenvalues of its precision, with one threshold for all atoms.
+    Plain Adam, no regularisation, 160 000 steps: what the paper reports was reached after as many. Give it a
+    `TimeLimit`, or a smaller `max_iter`.
     """
     return {
         "learning_rate": 1e-2,

@@ -1,4 +1,4 @@
-"""One step, before q is chosen: what every E-step and the free energy read of a batch."""
+"""One step, before q is chosen and after: what E-steps and the free energy read of a batch, and what they found."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,10 +6,10 @@ from typing import Generic
 
 from typing_extensions import TypeVar
 
-from rpmodels.carriers import Factors, Sites
+from rpmodels.carriers import Batch, Factors, Sites
 from rpmodels.local_parameters import LocalParameters
 from rpmodels.mixtures import Mixture
-from rpmodels.priors import Prior
+from rpmodels.priors import Posterior, Prior
 
 P_co = TypeVar("P_co", bound=Prior, covariant=True, default=Prior)
 
@@ -23,3 +23,22 @@ class Step(Generic[P_co]):
     factors: Factors
     mixtures: Mapping[str, Mixture]
     local: LocalParameters = field(default_factory=LocalParameters)
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """Some observations, what the factors say of them, and their posterior."""
+
+    batch: Batch
+    step: Step
+    posterior: Posterior
+
+    @property
+    def factors(self) -> Factors:
+        """f_j of every factor at every site."""
+        return self.step.factors
+
+    @property
+    def mixtures(self) -> Mapping[str, Mixture]:
+        """F_j, the observations' own atoms among them."""
+        return self.step.mixtures

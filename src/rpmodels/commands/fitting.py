@@ -86,7 +86,12 @@ def score_plain(score: Score) -> dict[str, Any]:
     """A score with everything that belongs to it, for JSON."""
     values = {"nats": float(score), "ceiling": score.ceiling, "median": score.median}
     finite = {name: each if math.isfinite(each) else None for name, each in values.items()}
-    return {**finite, "label": score.label, "standard_error": score.standard_error}
+    return {
+        **finite,
+        "label": score.label,
+        "standard_error": score.standard_error,
+        "quadrature_error": score.quadrature_error,
+    }
 
 
 def count_plain(count: float) -> float:

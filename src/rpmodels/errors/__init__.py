@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rpmodels import lazy
 from rpmodels.errors.building import *
 from rpmodels.errors.commands import *
+from rpmodels.errors.densities import *
 from rpmodels.errors.evaluating import *
 from rpmodels.errors.files import *
 from rpmodels.errors.graphs import *

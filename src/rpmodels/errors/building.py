@@ -253,14 +253,6 @@ def not_a_precision(factor: str, trial: int, site: int, count: int) -> Numerical
     )
 
 
-def needs_numbers(name: str) -> BuildError:
-    """A density over labels or integers."""
-    return BuildError(
-        f"Factor '{name}' holds labels or integers: a kernel density or Gaussian p₀ needs floating-point numbers. "
-        "Convert it with .astype(float), or use the empirical p₀."
-    )
-
-
 def one_site_only(sites: int) -> InputError:
     """Quadrature over a whole series."""
     return InputError(
@@ -273,12 +265,4 @@ def needs_a_table(got: str) -> BuildError:
     return BuildError(
         f"The exact E-step reads F_j as a table of its states, and this expected_log_mixture keeps {got}. Choose "
         "expected_log_mixture=Exact(), or another E-step."
-    )
-
-
-def extra_beside_drawn(extra: str, marginal: str) -> BuildError:
-    """Extra atoms are those of observations, and a density draws its own."""
-    return BuildError(
-        f"{extra} takes the atoms of further observations, but {marginal} draws its atoms from a density: expected one "
-        "of the two. Use engine.atoms='own', or the empirical p₀."
     )

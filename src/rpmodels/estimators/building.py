@@ -9,7 +9,8 @@ from rpmodels.estimators.networks import Layers, channel_curves, linear_for_coun
 from rpmodels.estimators.private import n_private, targets_of
 from rpmodels.estimators.regularisation import Regularisation, either
 from rpmodels.families import Family
-from rpmodels.mixtures import AtomPolicy, ExpectedLogMixture, FixedGrid, Marginal
+from rpmodels.learning import dtype_of
+from rpmodels.mixtures import AtomPolicy, ExpectedLogMixture, FixedGrid
 from rpmodels.model import RPM, targeted
 from rpmodels.observations import Observations
 from rpmodels.priors import Prior
@@ -45,7 +46,7 @@ def model_of_angles(
         expected_log_mixture=parts.named(
             "expected_log_mixture", given.expected_log_mixture, known, ExpectedLogMixture, 1
         ),
-        marginal=parts.named("marginal", given.marginal, parts.MARGINALS, Marginal),
+        marginal=parts.marginal(given.marginal),
     )
 
 
@@ -71,6 +72,7 @@ def _one_family(
         scaling=given.scaling,
         input_dropout=either(given.input_dropout, default.input_dropout, "input_dropout", below=1.0),
         computing=chosen.engine.computing(),
+        dtype=dtype_of(chosen.engine.dtype),
         **others,
     )
 
@@ -115,8 +117,9 @@ def model_of_numbers(
         atoms=atoms,
         head=parts.head(recognition.head),
         targets=targets,
-        marginal=parts.named("marginal", inference.marginal, parts.MARGINALS, Marginal),
+        marginal=parts.marginal(inference.marginal),
         scaling=recognition.scaling,
         input_dropout=either(recognition.input_dropout, default.input_dropout, "input_dropout", below=1.0),
         computing=chosen.engine.computing(),
+        dtype=dtype_of(chosen.engine.dtype),
     )

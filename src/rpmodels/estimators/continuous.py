@@ -146,10 +146,10 @@ class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, W
     def score(self, X: Any, y: Any = None, *, exact: bool = False, **options: Any) -> Score:
         """Mean bound on log W: nats above independence per observation, labelled, with ceiling and median.
 
-        `exact` replaces the model's way to ⟨log F⟩ by quadrature (K ≤ 3): then it is the free energy itself.
+        `exact` replaces the model's way to ⟨log F⟩ by quadrature (K ≤ 3): then it is the free energy itself, but for
+        the error that it comes with.
         """
-        score = self._fitted().score(self._new(X, **options)[0], self._quadrature(exact))
-        return score.called("the free energy, a lower bound of the") if exact else score
+        return self._fitted().score(self._new(X, **options)[0], self._quadrature(exact))
 
     def _quadrature(self, exact: bool) -> mixtures.ExpectedLogMixture | None:
         if not exact:

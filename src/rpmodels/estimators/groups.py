@@ -21,6 +21,9 @@ LEFT = Word(AUTO)
 """A choice that is left to the estimator."""
 
 
+P0 = Word(*parts.MARGINALS) | Instance(Marginal)
+
+
 class Recognition(Group):
     """How observations are recognised: the networks of the factors, and what becomes of their output."""
 
@@ -79,7 +82,10 @@ class Inference(Group):
         LEFT | Word("per_time", "pooled") | Instance(AtomPolicy),
         "of F_j in series: those of the same time (A20), or pooled over time", default=AUTO,
     )  # fmt: skip
-    marginal: Any = argument(Word(*parts.MARGINALS) | Instance(Marginal), "what stands behind F_j", default="empirical")
+    marginal: Any = argument(
+        P0 | ByFactor(P0, "any of these"), "p₀, which stands behind F_j; the factors not named have the empirical one",
+        default="empirical",
+    )  # fmt: skip
     alternate: int | None = argument(
         RULES["alternate"],
         "with a free E-step, train the trials' own parameters and all others by turns of so many steps", default=None,

@@ -12,7 +12,7 @@ from rpmodels.estimators.arguments import AUTO
 from rpmodels.families import DiagonalGaussian, Family, FullGaussian
 from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient, PartlyHeard, Refined
 from rpmodels.learning import Finish, NoFinish, QuasiNewton
-from rpmodels.mixtures import ExpectedLogMixture, Marginal
+from rpmodels.mixtures import ExpectedLogMixture, Marginal, MarginalByFactor
 from rpmodels.priors import CategoricalPrior, DiscreteGraph, MarkovChainPrior, stationary
 from rpmodels.recognition import AbsoluteHead, Head, RelativeHead
 
@@ -21,6 +21,7 @@ APPROXIMATIONS: dict[str, Callable[[int], ExpectedLogMixture]] = {
     "interior": lambda _: mixtures.InteriorBound(),
     "interior_optimal": lambda _: mixtures.OptimalInteriorBound(),
     "interior_free": lambda _: mixtures.FreeInteriorBound(),
+    "interior_thresholded": lambda _: mixtures.ThresholdedInteriorBound(),
     "second_order": lambda _: mixtures.SecondOrder(),
     "monte_carlo": lambda _: mixtures.MonteCarlo(),
     "quadrature": mixtures.quadrature,
@@ -39,6 +40,8 @@ MARGINALS: dict[str, Callable[[], Marginal]] = {
     "empirical": mixtures.Empirical,
     "kernel_density": mixtures.KernelDensity,
     "gaussian": mixtures.GaussianMarginal,
+    "poisson": mixtures.PoissonMarginal,
+    "categorical": mixtures.CategoricalMarginal,
 }
 
 FINISHES: dict[str, Callable[[], Finish]] = {"auto": QuasiNewton, "none": NoFinish}
@@ -51,6 +54,14 @@ def named(what: str, choice: Any, known: Mapping[str, Callable[..., Any]], kind:
     if not isinstance(choice, str) or choice not in known:
         raise errors.bad_choice(what, (*known, f"a {kind.__name__}"), choice)
     return known[choice](*arguments)
+
+
+def marginal(choice: Any) -> Marginal:
+    """By name or made by the user, for all factors or for those named."""
+    if isinstance(choice, Mapping):
+        return MarginalByFactor.chosen({str(name): marginal(each) for name, each in choice.items()})
+    made: Marginal = named("marginal", choice, MARGINALS, Marginal)
+    return made
 
 
 def e_step(choice: Any, populations: bool = False) -> EStep:

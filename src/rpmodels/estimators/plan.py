@@ -18,7 +18,7 @@ from rpmodels.fitted import FittedRPM
 from rpmodels.learning.batches import Divided
 from rpmodels.learning.linear_start import LinearStart
 from rpmodels.learning.starts import TaughtStart
-from rpmodels.mixtures import AtomPolicy, Empirical, ExtraAtoms
+from rpmodels.mixtures import AtomPolicy, ExtraAtoms
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.priors import Prior
@@ -178,4 +178,4 @@ class Planning(CommonArguments, ABC):
     def _extra_atoms(self, model: RPM, observations: Observations) -> ExtraAtoms:
         """What a step has beside the atoms of its batch."""
         size = batch_size(self._chosen().training.batch_size, observations, *self.sites_and_trials_a_step)
-        return self._chosen().engine.extra_atoms(size, observations, isinstance(model.marginal, Empirical))
+        return self._chosen().engine.extra_atoms(size, observations, not model.draws_atoms)

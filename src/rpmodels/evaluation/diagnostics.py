@@ -27,6 +27,8 @@ BEYOND_CHANCE = 1e-3
 """Probability of a difference between data and draws, all statistics counted."""
 FAR_OFF = 0.25
 """Of the statistic's own scale: smaller differences are no news."""
+COARSE = 1e-3
+"""Nats a site that a quadrature may be off by."""
 RARE = 0.1
 """Of the share 1/K that a state has when all are used alike."""
 
@@ -67,14 +69,15 @@ def diagnose(model: RPMEstimator, X: Any, **options: Any) -> Diagnosis:
     observations = model.read(X, **options)
     rpm = model.model_
     batches = list(rpm.posterior(observations))
-    found = [*_of_score(model.score_, observations), *_of_scaling(rpm), *_of_mixtures(rpm)]
+    sites = max(1.0, float(observations.exists.sum(1).mean()))
+    found = [*_of_score(model.score_, sites), *_of_quadrature(model.score_, sites), *_of_scaling(rpm)]
+    found += _of_mixtures(rpm)
     for check in (_of_latents, _of_states, _of_factors):
         found += check(rpm, batches)
     return Diagnosis((*found, *_of_draws(rpm, observations)))
 
 
-def _of_score(score: Score, observations: Observations) -> list[Finding]:
-    sites = max(1.0, float(observations.exists.sum(1).mean()))
+def _of_score(score: Score, sites: float) -> list[Finding]:
     if score < LEARNT_NOTHING * sites:
         return [Finding("learnt nothing", f"the training score is {float(score):.4f} nats above independence.")]
     if score > AT_CEILING * score.ceiling > 0:
@@ -83,6 +86,17 @@ def _of_score(score: Score, observations: Observations) -> list[Finding]:
         )
         return [Finding("at the ceiling", text)]
     return []
+
+
+def _of_quadrature(score: Score, sites: float) -> list[Finding]:
+    """An integral by too few nodes."""
+    if not score.quadrature_error > COARSE * sites:
+        return []
+    text = (
+        f"the quadrature of ⟨log F⟩ is off by about {score.quadrature_error / sites:.1g} nats a site: take more nodes, "
+        "as in inference.expected_log_mixture=rp.mixtures.GaussHermite(32), or a bound."
+    )
+    return [Finding("coarse quadrature", text)]
 
 
 def _of_scaling(rpm: FittedRPM) -> list[Finding]:

@@ -57,8 +57,11 @@ class Family(ABC):
         return self.log_normaliser(a + g) + offset
 
     def broadest(self) -> Float[Tensor, "D"]:
-        """The member that absolute factors (the paper's) are relative to: uniform, or as near as there is one."""
-        return torch.zeros(self.natural_size)
+        """The member that absolute factors (the paper's) are relative to: uniform, or as near as there is one.
+
+        In double precision, as all constants are before a model has its own.
+        """
+        return torch.zeros(self.natural_size, dtype=torch.float64)
 
     def log_density(self, eta: Float[Tensor, "*b D"], t: Float[Tensor, "*c D"]) -> Float[Tensor, "..."]:
         """log p(z) = η·t(z) − Φ(η), given t = t(z)."""
@@ -213,6 +216,14 @@ class Gaussian(Reparametrised, HasDomain, HasTargets):
     @abstractmethod
     def covariance(self, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b K K"]:
         """The covariance as a matrix."""
+
+    @abstractmethod
+    def thresholded(self, eta: Float[Tensor, "*b D"], least: float) -> Float[Tensor, "*b D"]:
+        """η with the eigenvalues of its precision, which may be anything, soft-thresholded: above `least`."""
+
+    @abstractmethod
+    def before_threshold(self, eta: Float[Tensor, "*b D"], least: float) -> Float[Tensor, "*b D"]:
+        """What `thresholded` makes this η of."""
 
     @abstractmethod
     def slope(

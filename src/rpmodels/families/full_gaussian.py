@@ -79,6 +79,16 @@ class FullGaussian(Gaussian, HasStatisticCovariance):
         """The covariance."""
         return blocks[..., 0, :, :]
 
+    def thresholded(self, eta: Float[Tensor, "*b D"], least: float) -> Float[Tensor, "*b D"]:
+        """By the spectrum of Λ."""
+        first, second = self.split(eta)
+        return torch.cat([first, -0.5 * linalg.eigenvalues_above(-2.0 * second, least).flatten(-2)], -1)
+
+    def before_threshold(self, eta: Float[Tensor, "*b D"], least: float) -> Float[Tensor, "*b D"]:
+        """By the spectrum of Λ."""
+        first, second = self.split(eta)
+        return torch.cat([first, -0.5 * linalg.before_eigenvalues_above(-2.0 * second, least).flatten(-2)], -1)
+
     def slope(
         self, mean: Float[Tensor, "*b K"], by_mean: Float[Tensor, "*b K"], by_spread: Float[Tensor, "*b K K"]
     ) -> Float[Tensor, "*b D"]:
@@ -126,8 +136,8 @@ class FullGaussian(Gaussian, HasStatisticCovariance):
 
     def broadest(self) -> Float[Tensor, "D"]:
         """N(0, 1000 I)."""
-        matrix = -0.5 * BROADEST_PRECISION * torch.eye(self.latents)
-        return torch.cat([torch.zeros(self.latents), matrix.flatten()])
+        matrix = -0.5 * BROADEST_PRECISION * torch.eye(self.latents, dtype=torch.float64)
+        return torch.cat([matrix.new_zeros(self.latents), matrix.flatten()])
 
     def to_valid(self, raw: Float[Tensor, "*b R"]) -> Float[Tensor, "*b D"]:
         """Second part −½ LLᵀ with L from the raw triangle, its diagonal through √softplus.

@@ -67,6 +67,16 @@ class DiagonalGaussian(Gaussian, HasStatisticCovariance, InPlacePairs):
         """Variances."""
         return blocks.flatten(-3)
 
+    def thresholded(self, eta: Float[Tensor, "*b D"], least: float) -> Float[Tensor, "*b D"]:
+        """Every precision by itself."""
+        first, second = eta.chunk(2, -1)
+        return torch.cat([first, -0.5 * linalg.soft_threshold(-2.0 * second, least)], -1)
+
+    def before_threshold(self, eta: Float[Tensor, "*b D"], least: float) -> Float[Tensor, "*b D"]:
+        """Every precision by itself."""
+        first, second = eta.chunk(2, -1)
+        return torch.cat([first, -0.5 * linalg.before_threshold(-2.0 * second, least)], -1)
+
     def slope(
         self, mean: Float[Tensor, "*b K"], by_mean: Float[Tensor, "*b K"], by_spread: Float[Tensor, "*b K"]
     ) -> Float[Tensor, "*b D"]:
@@ -131,7 +141,8 @@ class DiagonalGaussian(Gaussian, HasStatisticCovariance, InPlacePairs):
 
     def broadest(self) -> Float[Tensor, "D"]:
         """N(0, 1000) per dimension."""
-        return torch.cat([torch.zeros(self.latents), torch.full((self.latents,), -0.5 * BROADEST_PRECISION)])
+        precision = torch.tensor([0.0, BROADEST_PRECISION], dtype=torch.float64)
+        return -0.5 * precision.repeat_interleave(self.latents)
 
     def to_valid(self, raw: Float[Tensor, "*b D"]) -> Float[Tensor, "*b D"]:
         """Second half through −½ softplus."""

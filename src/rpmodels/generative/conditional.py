@@ -82,7 +82,10 @@ class Conditional:
 @torch.no_grad()
 def conditional(model: FittedRPM, name: str, sites: Sites | None = None) -> Conditional:
     """On the atoms of the fit; `sites` are those of new observations, by default those of training."""
-    return _of(model, name, model.atoms(name), sites)
+    atoms = model.atoms(name)
+    if atoms.drawn:
+        raise errors.atoms_are_draws(name)
+    return _of(model, name, atoms, sites)
 
 
 @torch.no_grad()

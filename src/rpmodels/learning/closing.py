@@ -42,8 +42,8 @@ def closing_score(
         error = float(np.sqrt(left * (weights**2 @ (values - mean) ** 2)))
     # Observations of no weight are no atoms: what they would score says nothing about the fit.
     median = float(np.median(values[some.weights > 0]))
-    label = fitted.pattern.expected_log_mixture.kind.label
-    return Score(mean, fitted.ceiling(observations), median, label, error)
+    off = fitted.quadrature_error(some, in_training=True)
+    return Score(mean, fitted.ceiling(observations), median, fitted.label(), error, off)
 
 
 def _sampled(fitted: FittedRPM, observations: Observations, pairs: int | None) -> NDArray[np.int64] | None:

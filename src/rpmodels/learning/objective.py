@@ -16,7 +16,6 @@ from rpmodels.inference import summed_potentials
 from rpmodels.learning.loop import Objective, Parts, Values
 from rpmodels.local_parameters import LocalParameters, LocalTable
 from rpmodels.mixtures import (
-    Empirical,
     ExtraAtoms,
     Kind,
     Mixture,
@@ -28,7 +27,6 @@ from rpmodels.mixtures import (
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.recognition import has_no_hidden_layer
-from rpmodels.seeding import seeded
 from rpmodels.step import Step
 
 
@@ -55,8 +53,9 @@ class RPMObjective(Objective[RPM]):
         super().__init__()
         self.model = model
         self.extra = extra or NoExtraAtoms()
-        if not isinstance(model.marginal, Empirical) and not isinstance(self.extra, NoExtraAtoms):
+        if model.draws_atoms and not isinstance(self.extra, NoExtraAtoms):
             raise errors.extra_beside_drawn(type(self.extra).__name__, type(model.marginal).__name__)
+        self.densities = model.densities(observations)
         self.beside = self.extra.beside
         self.n_observations = float(observations.weights.sum())
         self.local = LocalTable(starting_parameters(model, observations)).to(model.device, model.dtype)
@@ -120,8 +119,7 @@ class RPMObjective(Objective[RPM]):
 
     def scored(self, observations: Observations, parts: Parts, atoms: Observations) -> list[Values]:
         """F of every observation, each against the atoms of these training data plus itself, as new data are."""
-        with seeded(0):  # some p₀ are drawn from
-            values = FittedRPM.collected(self.model, atoms).free_energies(observations).values
+        values = FittedRPM.collected(self.model, atoms, self.densities).free_energies(observations).values
         return [values[part] for part in parts]
 
     def is_direct(self) -> bool:
@@ -129,7 +127,7 @@ class RPMObjective(Objective[RPM]):
         model = self.model
         return (
             not self.local_parameters()
-            and isinstance(model.marginal, Empirical)
+            and not model.draws_atoms
             and model.expected_log_mixture.kind is not Kind.ESTIMATE
             and all(has_no_hidden_layer(each.network) for _, each in model.recognisers())
         )
@@ -148,16 +146,21 @@ class RPMObjective(Objective[RPM]):
         return of_all_processes({name: each.summarised(approximation) for name, each in collected.items()}, self.group)
 
     def _collected(self, batch: Batch, factors: Factors, references: Mapping[str, Tensor]) -> dict[str, Mixture]:
-        drawn = self.model.marginal.draw(batch)
-        if drawn is not batch:
-            # A sample of atoms needs every site's own beside it, which draws from a continuous p₀ are not.
-            return self.model.mixtures(self.model.recognise(drawn), batch.weights, references)
+        # A sample of atoms needs every site's own beside it, which draws from a density are not: these are all there.
+        drawn: dict[str, Mixture] = {
+            name: self.model.drawn_mixture(
+                name, each, [batch], references[name], batch.sites.exists.shape[1], fresh=self.training
+            )
+            for name, each in self.densities.items()
+        }
+        rest = {name: each for name, each in factors.items() if name not in drawn}
         if not self.training:
-            return self.model.mixtures(factors, batch.weights, references)
-        atoms, weights = self._with_extra(batch, factors)
-        return {
+            return drawn | self.model.mixtures(rest, batch.weights, references)
+        atoms, weights = self._with_extra(batch, rest)
+        return drawn | {
             name: in_a_step(self._policy, each.family, references[name], atoms[name], weights, factors[name])
             for name, each in self.model.recognisers()
+            if name in atoms
         }
 
     def _with_extra(self, batch: Batch, factors: Factors) -> tuple[Factors, Float[Tensor, "n"]]:

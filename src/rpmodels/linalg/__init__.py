@@ -14,11 +14,15 @@ from rpmodels.linalg.dense import (
     solve,
     spectrum,
 )
+from rpmodels.linalg.spectral import before_eigenvalues_above, before_threshold, eigenvalues_above, soft_threshold
 from rpmodels.linalg.sums import log_sum_exp
 
 __all__ = [
     "LOG_2PI",
+    "before_eigenvalues_above",
+    "before_threshold",
     "cholesky",
+    "eigenvalues_above",
     "inverse",
     "inverse_and_log_det",
     "is_positive_definite",
@@ -28,6 +32,7 @@ __all__ = [
     "log_sum_exp",
     "normal_log_density",
     "root",
+    "soft_threshold",
     "solve",
     "spectrum",
 ]

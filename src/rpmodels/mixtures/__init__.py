@@ -1,7 +1,9 @@
 """The mixtures F_j and the ways to ⟨log F_j⟩. Add a file to add an approximation."""
 
+from rpmodels.mixtures import densities
 from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind, OfAtoms
 from rpmodels.mixtures.atoms import AtomPolicy, PerSite, Pooled
+from rpmodels.mixtures.densities import *
 from rpmodels.mixtures.exact import Exact
 from rpmodels.mixtures.extra_atoms import (
     AtomBank,
@@ -14,18 +16,17 @@ from rpmodels.mixtures.extra_atoms import (
 from rpmodels.mixtures.fixed_grid import FixedGrid
 from rpmodels.mixtures.gathering import of_all_processes
 from rpmodels.mixtures.interior_bound import FreeInteriorBound, InteriorBound, OptimalInteriorBound
-from rpmodels.mixtures.marginals import Empirical, GaussianMarginal, KernelDensity, Marginal, as_it_is
 from rpmodels.mixtures.mixture import AtomMixture, Mixture, TableMixture
 from rpmodels.mixtures.monte_carlo import MonteCarlo
 from rpmodels.mixtures.population import PopulationMixture, collected, in_a_step, restored
 from rpmodels.mixtures.quadrature import GaussHermite, SharedGrid, quadrature
 from rpmodels.mixtures.second_order import SecondOrder
+from rpmodels.mixtures.thresholded_bound import ThresholdedInteriorBound
 
 __all__ = [
     "AtomBank",
     "AtomMixture",
     "AtomPolicy",
-    "Empirical",
     "Exact",
     "ExpectedLogMixture",
     "ExtraAtoms",
@@ -33,11 +34,8 @@ __all__ = [
     "FreeInteriorBound",
     "FreshAtoms",
     "GaussHermite",
-    "GaussianMarginal",
     "InteriorBound",
-    "KernelDensity",
     "Kind",
-    "Marginal",
     "Mixture",
     "MonteCarlo",
     "NoExtraAtoms",
@@ -50,7 +48,7 @@ __all__ = [
     "SecondOrder",
     "SharedGrid",
     "TableMixture",
-    "as_it_is",
+    "ThresholdedInteriorBound",
     "collected",
     "in_a_step",
     "joined_atoms",
@@ -58,3 +56,4 @@ __all__ = [
     "quadrature",
     "restored",
 ]
+__all__ += densities.__all__

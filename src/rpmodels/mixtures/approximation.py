@@ -24,11 +24,18 @@ class Kind(enum.Enum):
     EXACT = "exact"
     UPPER_BOUND = "upper bound"
     ESTIMATE = "estimate"
+    QUADRATURE = "quadrature"
+    """Exact but for an error that is estimated and told beside it."""
 
     @property
     def label(self) -> str:
         """What that makes of the score."""
-        return {"exact": "", "upper bound": "a lower bound of the", "estimate": "an estimate of the"}[self.value]
+        return {
+            "exact": "",
+            "upper bound": "a lower bound of the",
+            "estimate": "an estimate of the",
+            "quadrature": "the free energy, a lower bound of the",
+        }[self.value]
 
 
 class ExpectedLogMixture(ABC, Generic[M]):
@@ -37,7 +44,7 @@ class ExpectedLogMixture(ABC, Generic[M]):
     @property
     @abstractmethod
     def kind(self) -> Kind:
-        """Exact, an upper bound (so the free energy stays a lower bound), or neither."""
+        """Exact, an upper bound (so the free energy stays a lower bound), by quadrature, or none of these."""
 
     @property
     def numbers_per_pair(self) -> int:
@@ -61,6 +68,10 @@ class ExpectedLogMixture(ABC, Generic[M]):
     def for_new_data(self) -> "ExpectedLogMixture":
         """Its form outside of training: nothing local, no fresh noise, so that the same data give the same number."""
         return self
+
+    def finer(self) -> "ExpectedLogMixture | None":
+        """Of quadratures, one with twice the points: the difference between the two is this one's error."""
+        return None
 
     @abstractmethod
     def __call__(self, eta_q: Float[Tensor, "N T D"], mixture: M, local: NamedTensors) -> Float[Tensor, "N T"]:

@@ -28,7 +28,7 @@ class AtomPolicy(ABC):
         family: Family,
         reference: Float[Tensor, "#S D"],
         factor: Factor,
-        weights: Float[Tensor, "N"],
+        weights: Float[Tensor, "N *T"],
     ) -> AtomMixture:
         """The mixture over these observations, weighted."""
 
@@ -37,7 +37,7 @@ class AtomPolicy(ABC):
         family: Family,
         reference: Float[Tensor, "#S D"],
         factor: Factor,
-        weights: Float[Tensor, "N"],
+        weights: Float[Tensor, "N *T"],
         own: Factor,
     ) -> AtomMixture:
         """The mixture that a training step sees: all of it, unless a policy draws some, and then `own` beside them."""
@@ -61,7 +61,7 @@ class PerSite(AtomPolicy):
         family: Family,
         reference: Float[Tensor, "#S D"],
         factor: Factor,
-        weights: Float[Tensor, "N"],
+        weights: Float[Tensor, "N *T"],
     ) -> AtomMixture:
         """Atoms along the observations, sites kept apart."""
         log_count = _log_count(factor, weights)
@@ -92,7 +92,7 @@ class Pooled(AtomPolicy):
         family: Family,
         reference: Float[Tensor, "#S D"],
         factor: Factor,
-        weights: Float[Tensor, "N"],
+        weights: Float[Tensor, "N *T"],
     ) -> AtomMixture:
         """Atoms along observations and sites."""
         log_count = _log_count(factor, weights)
@@ -105,7 +105,7 @@ class Pooled(AtomPolicy):
         family: Family,
         reference: Float[Tensor, "#S D"],
         factor: Factor,
-        weights: Float[Tensor, "N"],
+        weights: Float[Tensor, "N *T"],
         own: Factor,
     ) -> AtomMixture:
         """Some atoms, and each site's own."""
@@ -130,6 +130,7 @@ class Pooled(AtomPolicy):
         return last
 
 
-def _log_count(factor: Factor, weights: Float[Tensor, "N"]) -> Float[Tensor, "N T"]:
-    """log c_m: the weight where the factor is present, −∞ where it is not."""
-    return torch.where(factor.present, weights[:, None], torch.zeros_like(weights[:, None])).log()
+def _log_count(factor: Factor, weights: Float[Tensor, "N *T"]) -> Float[Tensor, "N T"]:
+    """log c_m: the weight where the factor is present, −∞ where it is not; one for all sites, or one for each."""
+    each = weights.reshape(len(weights), -1)
+    return torch.where(factor.present, each, torch.zeros_like(each)).log()

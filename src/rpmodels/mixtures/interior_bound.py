@@ -65,7 +65,7 @@ class InteriorBound(_InteriorBound[Family]):
         return eta_q
 
 
-class _ChosenAuxiliary(_InteriorBound[HasDomain]):
+class ChosenAuxiliary(_InteriorBound[HasDomain]):
     """The bound at an a of its own, which atoms of no weight shall not constrain."""
 
     def __call__(
@@ -75,7 +75,7 @@ class _ChosenAuxiliary(_InteriorBound[HasDomain]):
         return super().__call__(eta_q, mixture.filled(), local)
 
 
-class OptimalInteriorBound(_ChosenAuxiliary):
+class OptimalInteriorBound(ChosenAuxiliary):
     """The best η̃ of every site by Newton's method; gradients by the envelope theorem.
 
     At the optimum Σ_m w_m μ(η_m − η̃) = μ_q. Only a + g_m must be valid, for every atom, not a itself: when all atoms
@@ -115,7 +115,7 @@ class OptimalInteriorBound(_ChosenAuxiliary):
         return a
 
 
-class FreeInteriorBound(_ChosenAuxiliary):
+class FreeInteriorBound(ChosenAuxiliary):
     """η̃ as parameters of every trial, factor and site, as in the paper; started at a = η_q."""
 
     def check(self, family: Family) -> None:

@@ -4,12 +4,12 @@ F_j(z) = Σ_m c_m f_j(z|x_m) / Σ_m c_m, with f_j(·|x_m) at natural parameter r
 c_m (1, or the sample weight; 0 where an atom is missing). S is 1 when one mixture serves all sites
 (pooled atoms) and T when every site has its own (A20): no approximation asks which.
 
-A new observation is always among its own atoms: `with_own` adds it, F⁺ = (Σc·F + f_own)/(Σc + 1).
+A new observation is always among its own atoms: `with_own` adds it, F⁺ = (Σc·F + f_own)/(Σc + 1), but to draws.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, Protocol, runtime_checkable
 
@@ -49,6 +49,8 @@ class Mixture(ABC, Generic[F_co]):
     reference: Float[Tensor, "#S D"]
     shared: bool
     """Whether the one mixture there is (S = 1) serves every site, however many new data have."""
+    drawn: bool = field(default=False, kw_only=True)
+    """Whether its atoms are draws from a density: then nobody has an atom of his own, and f_j/F_j no bound."""
 
     @abstractmethod
     def at_sites(self, sites: int, reference: Float[Tensor, "#T D"]) -> "Mixture[F_co]":
@@ -77,9 +79,14 @@ class Mixture(ABC, Generic[F_co]):
         """What f_j/F_j says near q, where that has a closed form; else what f_j says."""
         return factor
 
+    def finer(self) -> "Mixture[F_co]":
+        """The same; where it has a quadrature of its own, with twice the nodes."""
+        return self
+
     def surprise(self, factor: Factor, own_count: Float[Tensor, "N"]) -> Float[Tensor, "N T"]:
-        """−log p₀ of what every site has seen, whose own weight among the atoms is `own_count`."""
-        return self.log_total.detach().expand(factor.present.shape) - own_count.log()[:, None]
+        """−log p₀ of what every site has seen, whose own weight among the atoms is `own_count`; ∞ for a density."""
+        total = torch.full_like(self.log_total, torch.inf) if self.drawn else self.log_total.detach()
+        return total.expand(factor.present.shape) - own_count.log()[:, None]
 
     def summarised(self, approximation: Approximation) -> "Mixture":
         """In the form that the approximation reads."""
@@ -93,7 +100,7 @@ class Mixture(ABC, Generic[F_co]):
 
     @abstractmethod
     def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "Mixture[F_co]":
-        """The mixture of new observations: these atoms plus, at every site, the site's own."""
+        """The mixture of new observations: these atoms plus, at every site, the site's own (unless they are drawn)."""
 
 
 @dataclass(frozen=True)
@@ -141,8 +148,8 @@ class AtomMixture(Mixture[F_co]):
     def log_mean(self, pairs: Pairs, numbers_per_atom: int) -> Float[Tensor, "..."]:
         """log Σ_m w_m exp(l_m) r(z)/Z_m, w the normalised counts: the one form that every approximation reduces.
 
-        `pairs` gets potentials g and log-weights log c_m − Φ(η₀+g_m) + Φ(η₀), with axes that broadcast to
-        (N, T, atoms), and returns its terms with the atoms last. Zero at a site without any atoms.
+        `pairs` gets g and log-weights log c_m − Φ(η₀+g_m) + Φ(η₀), with axes that broadcast to (N, T, atoms), and
+        returns its terms with the atoms last. Zero at a site without any atoms.
         """
         weight = self._log_weight()
         total = reduce.over_atoms(
@@ -216,16 +223,12 @@ class AtomMixture(Mixture[F_co]):
         """Cut, or continued without atoms."""
         if self.shared:
             return self
-        return replace(
-            self,
-            reference=reference,
-            g=_resized(self.g, sites, 0.0),
-            log_count=_resized(self.log_count, sites, -torch.inf),
-        )
+        g, log_count = _resized(self.g, sites, 0.0), _resized(self.log_count, sites, -torch.inf)
+        return replace(self, reference=reference, g=g, log_count=log_count)
 
     def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "AtomMixture[F_co]":
         """These atoms plus each site's own."""
-        return replace(self.at_sites(own.g.shape[1], reference), own=own)
+        return replace(self.at_sites(own.g.shape[1], reference), own=None if self.drawn else own)
 
 
 @dataclass(frozen=True)
@@ -246,16 +249,12 @@ class TableMixture(Mixture[FiniteSupport]):
         """Cut, or continued without atoms."""
         if self.shared:
             return self
-        return replace(
-            self,
-            reference=reference,
-            log_mass=_resized(self.log_mass, sites, -torch.inf),
-            log_shared_total=_resized(self.log_shared_total, sites, -torch.inf),
-        )
+        log_mass, total = (_resized(each, sites, -torch.inf) for each in (self.log_mass, self.log_shared_total))
+        return replace(self, reference=reference, log_mass=log_mass, log_shared_total=total)
 
     def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "TableMixture":
         """The table plus each site's own atom."""
-        return replace(self.at_sites(own.g.shape[1], reference), own=own)
+        return replace(self.at_sites(own.g.shape[1], reference), own=None if self.drawn else own)
 
     def log_ratio(self) -> Float[Tensor, "n s K"]:
         """log F_j(k)/r(k), r the reference; zero where a site has no atoms at all. Axes n, s broadcast."""
@@ -286,6 +285,7 @@ def tabulate(mixture: AtomMixture[FiniteSupport]) -> TableMixture:
         mixture.shared,
         log_mass=reduce.over_atoms(pairs, atoms, sites * states),
         log_shared_total=log_sum_exp(mixture.log_count),
+        drawn=mixture.drawn,
     )
 
 

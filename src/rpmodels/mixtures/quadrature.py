@@ -1,4 +1,4 @@
-"""⟨log F_j⟩ by numerical integration: exact for all purposes when K ≤ 3, and the oracle of the others.
+"""⟨log F_j⟩ by numerical integration, K ≤ 3: exact but for an error that scores come with.
 
 K = 1: grids of z shared by trials and sites, log F/r computed once per atom and grid point (trapezoid, spacing below
 the sd of the posterior, and half of that of the sharpest atom). They are lattices around zero whose steps are powers of
@@ -12,6 +12,7 @@ import warnings
 import numpy as np
 import torch
 from jaxtyping import Float
+from scipy.special import roots_hermitenorm
 from torch import Tensor
 
 from rpmodels import checks, errors
@@ -29,7 +30,7 @@ LOST = (math.inf, math.inf)
 
 
 class GaussHermite(OfAtoms[Reparametrised]):
-    """Nodes around each posterior: nodesᴷ of them. The error grows with precision × variance."""
+    """Nodes around each posterior: nodesᴷ of them. Scores tell their error, which grows with precision × variance."""
 
     largest = 3
 
@@ -38,8 +39,12 @@ class GaussHermite(OfAtoms[Reparametrised]):
 
     @property
     def kind(self) -> Kind:
-        """As good as exact with enough nodes."""
-        return Kind.EXACT
+        """With enough nodes as good as exact; `finer` tells."""
+        return Kind.QUADRATURE
+
+    def finer(self) -> "GaussHermite":
+        """Twice the nodes along every latent."""
+        return GaussHermite(2 * self.nodes)
 
     @property
     def numbers_per_pair(self) -> int:
@@ -73,7 +78,11 @@ class SharedGrid(OfAtoms[Gaussian]):
     @property
     def kind(self) -> Kind:
         """As good as exact while the grid is fine enough."""
-        return Kind.EXACT
+        return Kind.QUADRATURE
+
+    def finer(self) -> "SharedGrid":
+        """Half the spacing."""
+        return SharedGrid(0.5 * self.spacing)
 
     def check(self, family: Family) -> None:
         """One Gaussian latent: grids are laid around its mean, as wide as its spread."""
@@ -146,7 +155,7 @@ def hermite(
     nodes: int, latents: int, like: Float[Tensor, "N T D"]
 ) -> tuple[Float[Tensor, "1 1 Q K"], Float[Tensor, "Q"]]:
     """Nodes and weights of the expectation under N(0, I)."""
-    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
+    points, weights = roots_hermitenorm(nodes)  # which does not overflow when nodes are many
     grid = np.stack(np.meshgrid(*[points] * latents, indexing="ij"), -1).reshape(-1, latents)
     product = np.stack(np.meshgrid(*[weights / weights.sum()] * latents, indexing="ij"), -1)
     every = product.reshape(-1, latents).prod(-1)

@@ -26,11 +26,11 @@ class Inputs(nn.Module):
     def __init__(self, latents: int, n_inputs: int) -> None:
         super().__init__()
         self.B = nn.Parameter(torch.zeros(latents, n_inputs))
-        self.register_buffer("scales", torch.ones(n_inputs))
-        self.register_buffer("mean", torch.zeros(n_inputs))
-        self.register_buffer("covariance", torch.eye(n_inputs))
-        self.register_buffer("memory", torch.zeros(()))
-        self.register_buffer("duration", torch.ones(()))
+        self.register_buffer("scales", torch.ones(n_inputs, dtype=torch.float64))
+        self.register_buffer("mean", torch.zeros(n_inputs, dtype=torch.float64))
+        self.register_buffer("covariance", torch.eye(n_inputs, dtype=torch.float64))
+        self.register_buffer("memory", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("duration", torch.ones((), dtype=torch.float64))
 
     @torch.no_grad()
     def learn(self, u: Float[Tensor, "N T U"], exists: Bool[Tensor, "N T"]) -> None:
@@ -45,7 +45,7 @@ class Inputs(nn.Module):
         lagged = (x[:, 1:] * x[:, :-1]).sum() / pairs
         power = self.covariance.diagonal().sum().clamp_min(torch.finfo(u.dtype).tiny)
         self.memory.copy_((lagged / power).clamp(0.0, LONGEST_MEMORY))
-        self.duration.copy_(exists.sum(1).float().mean())
+        self.duration.copy_(exists.sum(1).double().mean())
 
     def push(self, u: Float[Tensor, "*b U"]) -> Float[Tensor, "*b K"]:
         """B u, in double precision."""

@@ -23,8 +23,8 @@ class GaussianPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
             raise errors.not_gaussian("GaussianPrior", type(family).__name__)
         self._family = family
         size = family.latents
-        blocks = torch.eye(size // family.groups).expand(family.groups, -1, -1)
-        raw = family.to_raw(family.natural(torch.zeros(size), family.spread(blocks)))
+        blocks = torch.eye(size // family.groups, dtype=torch.float64).expand(family.groups, -1, -1)
+        raw = family.to_raw(family.natural(torch.zeros(size, dtype=torch.float64), family.spread(blocks)))
         self.raw = nn.Parameter(raw, requires_grad=learned)
 
     @property
