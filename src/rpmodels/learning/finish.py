@@ -4,8 +4,9 @@ Steps on batches leave a model near its optimum, and how near depends on their s
 model is close to a natural parameter (linear maps, tables, constants) L-BFGS goes the rest of the way: in double
 precision where that costs little, without dropout, F_j over all atoms. Where rows are few the maximum of the likelihood
 is one of noise, and what is maximised has a penalty on the weights, as strong as held-out observations want it. Of
-networks with hidden layers the noise of the steps is the regulariser, and they are left where it brought them
-(docs/results/optimum.md).
+networks with hidden layers the noise of the steps is the regulariser, and they are left where it brought them. Where a
+pass over all pairs of sites and atoms takes seconds, a part of the observations shows the way (learning/long_climb.py,
+docs/results/optimum.md).
 """
 
 import copy
@@ -46,7 +47,7 @@ ROUNDS = 20
 ENOUGH_ROUNDS = 40
 """So many that would fit, and it costs less than the steps that it makes needless."""
 PAIRS_OF_FOLDS = 2**20
-"""The same, where folds multiply it."""
+"""Pairs, above which folds of the observations would take too long."""
 NUMBERS = 2**25
 """Of all observations together, likewise."""
 PLENTY = 50
