@@ -49,9 +49,14 @@ class _Watch:
         """How many there were."""
         return len(self._highest) - 1
 
+    @property
+    def highest(self) -> float:
+        """Of all."""
+        return self._highest[-1]
+
     def see(self, value: float) -> None:
         """The value where the objective is now."""
-        highest = self._highest[-1]
+        highest = self.highest
         if value > highest:
             self._kept, highest = copied(self._objective.state_dict()), value
         self._highest.append(highest)
@@ -61,8 +66,9 @@ class _Watch:
             raise _EndedError(still=True)
 
     def go_back(self) -> None:
-        """To the highest."""
+        """To the highest, and begin to count anew."""
         self._objective.load_state_dict(self._kept)
+        self._highest = self._highest[-1:]
 
 
 def climb_long(
@@ -90,7 +96,12 @@ def climb_long(
             watch.see(-float(total.detach()))
             return total
 
-        still = _climb_whole(optimiser, loss, passes) and watch.passes < passes
+        still = _climb_whole(optimiser, loss, passes)
+        if shown > start and not watch.highest > shown + STILL * max(1.0, abs(shown)):
+            # Nothing higher than where the part led: it may be the maximum, or a memory that misleads.
+            watch.go_back()
+            still = _climb_whole(lbfgs(objective), loss, passes)
+        still = still and watch.passes < passes
         watch.go_back()
         value = _settled(objective, batch, penalty)
         if not value >= start:
