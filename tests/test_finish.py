@@ -342,9 +342,9 @@ def test_where_its_end_suffices_a_fit_has_the_steps_of_its_search():
 
 def test_too_many_pairs_are_left_alone(monkeypatch):
     x, _ = views(120, 1, 2)
-    monkeypatch.setattr(finishing, "PAIRS", 2 * 120**2 - 1)
+    monkeypatch.setattr(finishing, "LONGEST", 2 * 120**2 - 1)
     assert none_of(rp.RPFA(1, network="linear", **ONE_STEP), x)[0] is None
-    monkeypatch.setattr(finishing, "PAIRS", 2**23)
+    monkeypatch.setattr(finishing, "LONGEST", 2**23)
     monkeypatch.setattr(finishing, "NUMBERS", 2 * 2 * 120 - 1)
     assert none_of(rp.RPFA(1, network="linear", **ONE_STEP), x)[0] is None
 

@@ -50,12 +50,6 @@ class Family(ABC):
     def to_potential(self, raw: Float[Tensor, "*b R"]) -> Float[Tensor, "*b D"]:
         """A potential g from a network's output, in the cone that keeps η + g valid for every valid η."""
 
-    def pair_log_normaliser(
-        self, a: Float[Tensor, "*b 1 D"], g: Float[Tensor, "*c m D"], offset: Float[Tensor, "*c m"]
-    ) -> Float[Tensor, "..."]:
-        """Φ(a + g) + offset for every pair of a site and an atom; a family may know a faster way than adding first."""
-        return self.log_normaliser(a + g) + offset
-
     def broadest(self) -> Float[Tensor, "D"]:
         """The member that absolute factors (the paper's) are relative to: uniform, or as near as there is one.
 
@@ -113,8 +107,10 @@ class InPlacePairs(Family):
     a is [n, T, D], g [S, A, D] with S = T or 1; buffers are [n, T, A].
     """
 
-    spare_buffers: int
-    """How many it needs beside the one of the terms."""
+    @property
+    @abstractmethod
+    def spare_buffers(self) -> int:
+        """How many it needs beside the one of the terms."""
 
     @abstractmethod
     def add_pairs(

@@ -13,15 +13,13 @@ from torch.nn.functional import softplus
 
 from rpmodels import linalg
 from rpmodels.carriers import Targets
-from rpmodels.families.family import Family, Gaussian, HasStatisticCovariance
-from rpmodels.families.gaussian import BROADEST_PRECISION, SQRT2, added_log_normaliser, inverse_softplus
-
-UNROLLED = 4
-"""Up to so many latents the algebra of pairs is written out, number by number."""
+from rpmodels.families.elimination import Elimination, arrays
+from rpmodels.families.family import Family, Gaussian, HasStatisticCovariance, InPlacePairs
+from rpmodels.families.gaussian import BROADEST_PRECISION, SQRT2, inverse_softplus
 
 
 @dataclass(frozen=True)
-class FullGaussian(Gaussian, HasStatisticCovariance):
+class FullGaussian(Gaussian, HasStatisticCovariance, InPlacePairs):
     """A K-dimensional normal with any precision."""
 
     latents: int
@@ -102,29 +100,65 @@ class FullGaussian(Gaussian, HasStatisticCovariance):
         quadratic = (first * linalg.solve(factor, first)).sum(-1)
         return 0.5 * (quadratic - linalg.log_det(factor) + self.latents * linalg.LOG_2PI)
 
-    def pair_log_normaliser(
-        self, a: Float[Tensor, "*b 1 D"], g: Float[Tensor, "*c m D"], offset: Float[Tensor, "*c m"]
-    ) -> Float[Tensor, "..."]:
-        """Latents eliminated one by one, every number of all pairs an array of its own.
+    @property
+    def spare_buffers(self) -> int:
+        """As many as it has numbers, and some."""
+        return arrays(self.latents)
 
-        Tiny matrices by the hundred thousand take four times as long to factorise and differentiate.
-        """
-        size = self.latents
-        if size > UNROLLED:
-            return super().pair_log_normaliser(a, g, offset)
-        of_a, of_g = a.unbind(-1), g.unbind(-1)
-        first = [of_a[k] + of_g[k] for k in range(size)]
-        places = {(i, j): (size + i * size + j, size + j * size + i) for i in range(size) for j in range(i + 1)}
-        precision = {ij: -(of_a[p] + of_a[q]) - (of_g[p] + of_g[q]) for ij, (p, q) in places.items()}
-        total = offset + 0.5 * size * linalg.LOG_2PI
-        for k in range(size):
-            total = added_log_normaliser(total, first[k], precision[k, k])
-            for i in range(k + 1, size):
-                share = precision[i, k] / precision[k, k]
-                first[i] = first[i] - share * first[k]
-                for j in range(k + 1, i + 1):
-                    precision[i, j] = precision[i, j] - share * precision[j, k]
-        return total
+    def add_pairs(
+        self,
+        terms: Float[Tensor, "n T A"],
+        a: Float[Tensor, "n T D"],
+        g: Float[Tensor, "S A D"],
+        spare: Sequence[Float[Tensor, "n T A"]],
+    ) -> None:
+        """terms += ½ (Λm)ᵀ Λ⁻¹ (Λm) − ½ log|Λ| + K/2 log 2π."""
+        self._eliminated(a, g, spare).add_log_normaliser(terms)
+
+    def pull_pairs(
+        self,
+        share: Float[Tensor, "n T A"],
+        a: Float[Tensor, "n T D"],
+        g: Float[Tensor, "S A D"],
+        spare: Sequence[Float[Tensor, "n T A"]],
+        by_a: Float[Tensor, "n T D"],
+        by_g: Float[Tensor, "S A D"],
+    ) -> None:
+        """By the mean parameters m and S + mmᵀ of every pair."""
+        sites = (0, 1) if g.shape[0] == 1 else (0,)
+        pairs = self._eliminated(a, g, spare)
+        pairs.invert()
+        m = pairs.first
+        for i, row in enumerate(pairs.lower):
+            for j, second in enumerate(row):
+                weighted = second.addcmul_(m[i], m[j]).mul_(share)
+                of_site, of_atom = weighted.sum(-1), weighted.sum(sites)
+                for place in {self._place(i, j), self._place(j, i)}:
+                    by_a[..., place] += of_site
+                    by_g[..., place] += of_atom
+        for k, each in enumerate(m):
+            each.mul_(share)
+            by_a[..., k] += each.sum(-1)
+            by_g[..., k] += each.sum(sites)
+
+    def _eliminated(
+        self, a: Float[Tensor, "n T D"], g: Float[Tensor, "S A D"], spare: Sequence[Float[Tensor, "n T A"]]
+    ) -> Elimination:
+        """Of Λm and Λ of every pair."""
+        pairs = Elimination(self.latents, spare)
+        for k, each in enumerate(pairs.first):
+            torch.add(a[..., k, None], g[..., k], out=each)
+        for i, row in enumerate(pairs.lower):
+            for j, each in enumerate(row):
+                # Symmetrised on the small side: what is as large as the pairs is only added.
+                of_a, of_g = (-x[..., self._place(i, j)] - x[..., self._place(j, i)] for x in (a, g))
+                torch.add(of_a[..., None], of_g, out=each)
+        pairs.eliminate()
+        return pairs
+
+    def _place(self, i: int, j: int) -> int:
+        """Of element (i, j) in η."""
+        return self.latents + i * self.latents + j
 
     def mean(self, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b D"]:
         """[m, vec(S + mmᵀ)]."""

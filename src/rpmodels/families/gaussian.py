@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import softplus
 
 from rpmodels import linalg
@@ -28,7 +27,6 @@ class DiagonalGaussian(Gaussian, HasStatisticCovariance, InPlacePairs):
     """K independent normals."""
 
     latents: int
-    spare_buffers = 3
 
     @property
     def natural_size(self) -> int:
@@ -87,6 +85,11 @@ class DiagonalGaussian(Gaussian, HasStatisticCovariance, InPlacePairs):
         """Φ = Σ_k ½ (Λm)²/Λ − ½ log Λ + ½ log 2π."""
         value: Tensor = _LogNormaliser.apply(eta)  # type: ignore[no-untyped-call]
         return value
+
+    @property
+    def spare_buffers(self) -> int:
+        """Λm, Λ and one more."""
+        return 3
 
     def add_pairs(
         self,
@@ -228,36 +231,6 @@ class _LogNormaliser(torch.autograd.Function):
         variance = -0.5 / second
         mean = first * variance
         return torch.cat([mean, torch.addcmul(variance, mean, mean)], -1) * grads[0][..., None]
-
-
-class _AddedLogNormaliser(torch.autograd.Function):
-    """offset + ½ (first²/precision − log precision) for arrays as large as all pairs of sites and atoms.
-
-    With a backward pass of its own: half the memory traffic. `offset` may be smaller and is broadcast.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, offset: Tensor, first: Tensor, precision: Tensor) -> Tensor:
-        mean = first / precision
-        ctx.save_for_backward(mean, precision)
-        ctx.offset_shape = offset.shape
-        return torch.sub(offset, precision.log(), alpha=0.5).addcmul_(first, mean, value=0.5)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        mean, precision = ctx.saved_tensors
-        by_first = grads[0] * mean
-        by_precision = (by_first * mean).addcdiv_(grads[0], precision).mul_(-0.5)
-        return grads[0].sum_to_size(ctx.offset_shape), by_first, by_precision
-
-
-def added_log_normaliser(
-    offset: Float[Tensor, "..."], first: Float[Tensor, "..."], precision: Float[Tensor, "..."]
-) -> Float[Tensor, "..."]:
-    """offset + ½ (first²/precision − log precision): one more dimension of Φ, for all pairs of sites and atoms."""
-    total: Tensor = _AddedLogNormaliser.apply(offset, first, precision)  # type: ignore[no-untyped-call]
-    return total
 
 
 def inverse_softplus(values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:

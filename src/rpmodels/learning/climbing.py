@@ -49,6 +49,11 @@ class Penalty:
                     total = total + squares[:first].sum() + OF_PRECISION * squares[first:].sum()
         return 0.5 * self.strength / objective.n_observations * total
 
+    @torch.no_grad()
+    def value(self, objective: RPMObjective) -> float:
+        """The same as a number."""
+        return float(self.of(objective))
+
 
 @dataclass(frozen=True)
 class Climbed:
@@ -75,14 +80,11 @@ def climb(
     index = np.arange(len(observations))
     batch = observations.batch(index, objective.model.dtype, objective.model.device)
     with torch.enable_grad(), objective.model.prior.by_gradient():
-        before = _value(objective, batch, Penalty(0.0))
-        value = _value(objective, batch, penalty)
+        before = value_of(objective, batch, Penalty(0.0))
+        value = value_of(objective, batch, penalty)
         still = False
-        parameters = [each for each in objective.parameters() if each.requires_grad]
         # One for all rounds: what it has learnt of the curvature is what makes it fast.
-        optimiser = torch.optim.LBFGS(
-            parameters, lr=1.0, max_iter=iterations, history_size=MEMORY, line_search_fn="strong_wolfe"
-        )
+        optimiser = lbfgs(objective, iterations)
         for _ in range(rounds):
             kept = copied(objective.state_dict())
             reached = _round(objective, batch, penalty, optimiser)
@@ -94,7 +96,7 @@ def climb(
             value = reached
             if still:
                 break
-        reached = _value(objective, batch, Penalty(0.0))
+        reached = value_of(objective, batch, Penalty(0.0))
         return Climbed(reached - before, reached, value, still)
 
 
@@ -102,20 +104,34 @@ def _round(objective: RPMObjective, batch: Batch, penalty: Penalty, optimiser: t
     """The value that some iterations lead to; NaN where numbers fail."""
 
     def closure() -> Tensor:
-        optimiser.zero_grad(set_to_none=True)
-        loss: Tensor = penalty.of(objective) - objective(batch)[GOAL]
-        loss.backward()  # type: ignore[no-untyped-call]
-        return loss
+        return loss_of(objective, batch, penalty)
 
     try:
         optimiser.step(closure)  # type: ignore[no-untyped-call]
-        _value(objective, batch, penalty)
+        value_of(objective, batch, penalty)
         objective.after_step()
-        return _value(objective, batch, penalty)
+        return value_of(objective, batch, penalty)
     except errors.NumericalError:
         return math.nan
 
 
+def lbfgs(objective: RPMObjective, iterations: int = ITERATIONS) -> torch.optim.LBFGS:
+    """On all parameters, so many iterations a round."""
+    parameters = [each for each in objective.parameters() if each.requires_grad]
+    return torch.optim.LBFGS(
+        parameters, lr=1.0, max_iter=iterations, history_size=MEMORY, line_search_fn="strong_wolfe"
+    )
+
+
+def loss_of(objective: RPMObjective, batch: Batch, penalty: Penalty) -> Tensor:
+    """What is minimised, and its gradient in the parameters."""
+    objective.zero_grad(set_to_none=True)
+    loss: Tensor = penalty.of(objective) - objective(batch)[GOAL]
+    loss.backward()  # type: ignore[no-untyped-call]
+    return loss
+
+
 @torch.no_grad()
-def _value(objective: RPMObjective, batch: Batch, penalty: Penalty) -> float:
+def value_of(objective: RPMObjective, batch: Batch, penalty: Penalty) -> float:
+    """What is maximised."""
     return float(objective(batch)[GOAL] - penalty.of(objective))

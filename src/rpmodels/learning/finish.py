@@ -4,8 +4,9 @@ Steps on batches leave a model near its optimum, and how near depends on their s
 model is close to a natural parameter (linear maps, tables, constants) L-BFGS goes the rest of the way: in double
 precision where that costs little, without dropout, F_j over all atoms. Where rows are few the maximum of the likelihood
 is one of noise, and what is maximised has a penalty on the weights, as strong as held-out observations want it. Of
-networks with hidden layers the noise of the steps is the regulariser, and they are left where it brought them
-(docs/results/optimum.md).
+networks with hidden layers the noise of the steps is the regulariser, and they are left where it brought them. Where a
+pass over all pairs of sites and atoms takes seconds, a part of the observations shows the way (learning/long_climb.py,
+docs/results/optimum.md).
 """
 
 import copy
@@ -22,22 +23,31 @@ import torch
 from rpmodels import errors
 from rpmodels.families import Family, InPlacePairs
 from rpmodels.fitted import FittedRPM
-from rpmodels.learning.climbing import ITERATIONS, STILL, Penalty, climb
+from rpmodels.learning.climbing import ITERATIONS, STILL, Climbed, Penalty, climb
+from rpmodels.learning.long_climb import climb_long
 from rpmodels.learning.loop import Objective
 from rpmodels.learning.objective import RPMObjective
 from rpmodels.observations import Observations
 
 PAIRS = 2**22
-"""Of sites and atoms, above which a pass over all of them is too long."""
-WORK = 2**28
-"""Pairs that all passes may see, and so how many rounds there are."""
+"""Of sites and atoms, up to which a pass over all of them is short."""
+WORK = 2**30
+"""Pairs that all short passes may see, and so how many rounds there are."""
+LONGEST = 2**30
+"""Pairs, above which a pass over all of them is too long (some seven seconds)."""
+LONG_WORK = 2**34
+"""Pairs that all long passes may see."""
+PASSES = 60
+"""Long ones, at most."""
+PART = 2**23
+"""Pairs of the observations that show the way where passes are long."""
 EXACT = 2**20
 """Pairs up to which a pass in double precision costs little."""
 ROUNDS = 20
-ENOUGH_ROUNDS = 10
-"""With which it arrives from wherever a search has ended."""
+ENOUGH_ROUNDS = 40
+"""So many that would fit, and it costs less than the steps that it makes needless."""
 PAIRS_OF_FOLDS = 2**20
-"""The same, where folds multiply it."""
+"""Pairs, above which folds of the observations would take too long."""
 NUMBERS = 2**25
 """Of all observations together, likewise."""
 PLENTY = 50
@@ -70,6 +80,10 @@ class Finish(ABC):
         """Whether it arrives from wherever a search has ended, so that more steps would be lost on it."""
         return False
 
+    def is_short(self, objective: Objective[Any], observations: Observations) -> bool:
+        """Whether it costs little from wherever it begins; else it is for the end of a fit alone."""
+        return True
+
     @abstractmethod
     def __call__(
         self, objective: Objective[Any], observations: Observations, rivals: Sequence[Objective[Any]] = ()
@@ -98,7 +112,11 @@ class QuasiNewton(Finish):
         if not objective.is_direct() or not (_has_plenty(observations) or len(observations) >= 2 * FOLDS):
             return False
         pairs = _pairs(cast(RPMObjective, objective), observations)
-        return not _is_too_much(pairs, observations) and _rounds(pairs) >= ENOUGH_ROUNDS
+        return not _is_too_much(pairs, observations) and WORK // (ITERATIONS * max(1, pairs)) >= ENOUGH_ROUNDS
+
+    def is_short(self, objective: Objective[Any], observations: Observations) -> bool:
+        """Where passes over all pairs are."""
+        return not objective.is_direct() or _pairs(cast(RPMObjective, objective), observations) <= PAIRS
 
     def __call__(
         self, objective: Objective[Any], observations: Observations, rivals: Sequence[Objective[Any]] = ()
@@ -114,13 +132,13 @@ class QuasiNewton(Finish):
         strength = 0.0 if _has_plenty(observations) else _chosen(alone, observations)
         if strength is None:
             return None
-        best, climbed = alone, climb(alone, observations, Penalty(strength), _rounds(pairs))
+        best, climbed = alone, _climbed(alone, observations, Penalty(strength), pairs)
         before, reached = climbed.reached - climbed.gained, [climbed.value]
         for rival in rivals:
             other = _prepared(cast(RPMObjective, rival), pairs)
             end = climbed
             with suppress(errors.NumericalError):  # a start that had failed
-                end = climb(other, observations, Penalty(strength), _rounds(pairs))
+                end = _climbed(other, observations, Penalty(strength), pairs)
             reached.append(end.value)
             # By more than a climb leaves open: which of two equal ends is taken shall not hang on their last digits.
             if end.value - climbed.value > STILL * max(1.0, abs(climbed.value)):
@@ -138,8 +156,15 @@ def _prepared(objective: RPMObjective, pairs: int) -> RPMObjective:
     return alone.to(torch.float64) if pairs <= EXACT else alone
 
 
+def _climbed(objective: RPMObjective, observations: Observations, penalty: Penalty, pairs: int) -> Climbed:
+    if pairs <= PAIRS:
+        return climb(objective, observations, penalty, _rounds(pairs))
+    part = math.ceil(len(observations) * math.sqrt(PART / pairs))  # pairs grow with the square
+    return climb_long(objective, observations, penalty, part, min(PASSES, LONG_WORK // pairs))
+
+
 def _is_too_much(pairs: int, observations: Observations) -> bool:
-    return pairs > (PAIRS if _has_plenty(observations) else PAIRS_OF_FOLDS) or _numbers(observations) > NUMBERS
+    return pairs > (LONGEST if _has_plenty(observations) else PAIRS_OF_FOLDS) or _numbers(observations) > NUMBERS
 
 
 def _rounds(pairs: int) -> int:
@@ -156,7 +181,7 @@ def _pairs(objective: RPMObjective, observations: Observations) -> int:
 
 def _per_pair(family: Family) -> int:
     """A family that knows its pairs computes them in place; of others every number of a pair is kept for gradients."""
-    return 1 if isinstance(family, InPlacePairs) else 4 * family.natural_size
+    return (1 + family.spare_buffers) // 4 if isinstance(family, InPlacePairs) else 4 * family.natural_size
 
 
 def _numbers(observations: Observations) -> int:

@@ -71,7 +71,8 @@ class LinearStart(Start):
             # Parameters of single observations would be learnt here and forgotten.
             if objective.local_parameters() or _free_energy(objective, observations) < self.enough:
                 return None
-            if self.training.finish(objective, observations) is None:
+            finish = self.training.finish
+            if not finish.is_short(objective, observations) or finish(objective, observations) is None:
                 taken += self._walk(model, observations, seed, taken)
         except errors.NumericalError:
             return None

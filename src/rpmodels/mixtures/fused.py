@@ -17,6 +17,8 @@ from rpmodels.families import InPlacePairs
 
 BLOCK = 2**18
 """Pairs at a time (1 MB in float32)."""
+NUMBERS = 2**22
+"""The same of all buffers together."""
 ATOMS = 2**12
 """Atoms at a time, at most."""
 
@@ -72,11 +74,12 @@ class _Blocks:
 
     def __init__(self, family: InPlacePairs, a: Tensor, g: Tensor, log_weight: Tensor) -> None:
         self._family, self._a, self._g, self._log_weight = family, a, g, log_weight
-        sites = a.shape[1]
-        self._width = max(1, min(g.shape[1], ATOMS, max(1, BLOCK // sites)))
-        self._height = max(1, min(len(a), BLOCK // (sites * self._width)))
+        sites, buffers = a.shape[1], 1 + family.spare_buffers
+        pairs = min(BLOCK, NUMBERS // buffers)
+        self._width = max(1, min(g.shape[1], ATOMS, pairs // sites))
+        self._height = max(1, min(len(a), pairs // (sites * self._width)))
         size = self._height * sites * self._width
-        self._buffers = [a.new_empty(size) for _ in range(1 + family.spare_buffers)]
+        self._buffers = [a.new_empty(size) for _ in range(buffers)]
         self.spare: list[Tensor] = []
 
     def rows(self) -> Iterator[slice]:

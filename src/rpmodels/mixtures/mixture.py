@@ -161,7 +161,7 @@ class AtomMixture(Mixture[F_co]):
         """log Σ_m w_m exp(Φ(a+g_m)) r(z)/Z_m: the same for Φ, by the fastest way that the family knows."""
 
         def pairs(g: Tensor, log_weight: Tensor) -> Tensor:
-            return self.family.pair_log_normaliser(a[:, :, None], g, log_weight)
+            return self.family.log_normaliser(a[:, :, None] + g) + log_weight
 
         if isinstance(self.family, InPlacePairs):
             return self._completed(log_sum_normalisers(self.family, a, self.g, self._log_weight()), pairs)
