@@ -9,6 +9,7 @@ import torch
 import rpmodels as rp
 from registry import made
 from rpmodels import inference
+from rpmodels.evaluation import diagnose
 from rpmodels.temperature import _excess, found_temperature
 from test_population_fits import spikes
 
@@ -100,6 +101,18 @@ def test_factors_with_networks_are_believed_as_they_are():
     weak = inference.Refined(temperature=0.2)
     (one,), (two,) = (tuple(own.posterior(model.read(alone), each)) for each in (weak, weak.tempered(1.0)))
     assert torch.equal(one.posterior.eta, two.posterior.eta)
+
+
+def test_a_diagnosis_names_halves_that_disagree():
+    model = fitted()
+    kept = model.model_.temperature
+    try:
+        model.model_.temperature = 0.4
+        assert "halves disagree" in diagnose(model, spikes()[0])
+        model.model_.temperature = 0.9
+        assert "halves disagree" not in diagnose(model, spikes()[0])
+    finally:
+        model.model_.temperature = kept
 
 
 def test_models_without_populations_have_one():

@@ -27,6 +27,8 @@ BEYOND_CHANCE = 1e-3
 """Probability of a difference between data and draws, all statistics counted."""
 FAR_OFF = 0.25
 """Of the statistic's own scale: smaller differences are no news."""
+COOL = 0.6
+"""Temperature of populations below which halves of their channels disagree by more than the noise of the search."""
 COARSE = 1e-3
 """Nats a site that a quadrature may be off by."""
 RARE = 0.1
@@ -71,7 +73,7 @@ def diagnose(model: RPMEstimator, X: Any, **options: Any) -> Diagnosis:
     batches = list(rpm.posterior(observations))
     sites = max(1.0, float(observations.exists.sum(1).mean()))
     found = [*_of_score(model.score_, sites), *_of_quadrature(model.score_, sites), *_of_scaling(rpm)]
-    found += _of_mixtures(rpm)
+    found += [*_of_mixtures(rpm), *_of_temperature(rpm)]
     for check in (_of_latents, _of_states, _of_factors):
         found += check(rpm, batches)
     return Diagnosis((*found, *_of_draws(rpm, observations)))
@@ -106,6 +108,18 @@ def _of_scaling(rpm: FittedRPM) -> list[Finding]:
         for name, share in shares.items()
         if share > CLIPPED
     ]
+
+
+def _of_temperature(rpm: FittedRPM) -> list[Finding]:
+    if rpm.temperature >= COOL:
+        return []
+    text = (
+        "halves of the channels of populations are further apart than they say, and are believed less (temperature "
+        f"{rpm.temperature:.2f}): their tuning may be no function of one projection of the latents, or some of them "
+        "share noise. Compare channels='together' and other numbers of latents by a reading of yours "
+        "(evaluation.choose with y)."
+    )
+    return [Finding("halves disagree", text)]
 
 
 def _of_draws(rpm: FittedRPM, observations: Observations) -> list[Finding]:
