@@ -15,7 +15,8 @@ from torch import Tensor
 from rpmodels import checks
 from rpmodels.carriers import Sites
 from rpmodels.families import JointStates
-from rpmodels.priors.markov_chain import MarkovChainPosterior, MarkovChainPrior, sticky
+from rpmodels.priors.markov_chain import MarkovChainPrior, sticky
+from rpmodels.priors.markov_chain_posterior import MarkovChainPosterior
 from rpmodels.priors.prior import HasLogDensity, Posterior
 from rpmodels.priors.simplex import LearnedSimplex
 from rpmodels.priors.structured import AgeSimplex, ProductSimplex, joint_size
@@ -120,6 +121,10 @@ class JointChainPosterior(Posterior):
 
     family: JointStates
     joint: MarkovChainPosterior
+
+    def stationary(self) -> "JointChainPosterior":
+        """By messages without gradients."""
+        return JointChainPosterior(self.family, self.joint.stationary())
 
     @property
     def eta(self) -> Float[Tensor, "N T D"]:
