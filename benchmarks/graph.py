@@ -8,8 +8,7 @@
 
 One thread. `step`: six latents of four states, tree width 2, 10 000 observations in a step, processor time.
 `hierarchy`: place → objects → views. `grid`: 3 × 30 binary latents, each with its right and lower neighbour.
-`durations`: a semi-Markov chain by (state, age). `superposed`: two chains of digits in one image. Both as parts, the
-best of some random starts.
+`durations`: a semi-Markov chain. `superposed`: two chains of digits in one image. Both are `RPHMM` by its defaults.
 """
 
 import argparse
@@ -19,21 +18,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 import rpmodels as rp
 from graph_worlds import World, grid, hierarchy, runs_of, semi_markov, superposed
 from rpmodels import metrics
 from rpmodels.families import JointStates
-from rpmodels.fitted import FittedRPM
-from rpmodels.learning import TrainingSettings
 from rpmodels.learning.loop import GOAL
 from rpmodels.learning.objective import RPMObjective
-from rpmodels.priors import AgeSimplex, JointChain, JointChainPosterior
-from rpmodels.recognition import MLP, Linear
-from rpmodels.seeding import seeded
 
-Index = NDArray[np.int64]
 OBSERVATIONS, STATES, ROUNDS = 10_000, 4, 9
 
 
@@ -100,58 +92,32 @@ def recovery(make: Callable[[int], World], seed: int, **settings: Any) -> None:
     )
 
 
-def best_of(make: Callable[[], rp.RPM], x: rp.Observations, steps: int, starts: int, seed: int) -> FittedRPM:
-    """The highest score of some starts from random weights."""
-    settings = TrainingSettings(max_iter=steps, learning_rate=1e-2, batch_size=20)
-    fitted = []
-    for start in range(starts):
-        with seeded(seed * 100 + start):
-            model = make()
-        fitted.append(rp.train(model, x, settings, random_state=seed * 100 + start))
-    return max(fitted, key=lambda each: float(each.score(x)))
-
-
-def states_of(fitted: FittedRPM, x: rp.Observations) -> Index:
-    """Most probable sequences of configurations, (N, T, A)."""
-    found = [each.posterior for each in fitted.posterior(x)]
-    return np.concatenate([each.viterbi().numpy() for each in found if isinstance(each, JointChainPosterior)])
-
-
 def semi_markov_durations(seed: int) -> None:
-    world = semi_markov(60, 60, seed)
-    x = rp.read({"x": world.x}, series=True)
-
-    def make() -> rp.RPM:
-        prior = JointChain.durations(3, 10)
-        return rp.RPM(prior, {"x": Linear((6,), 3)}, targets={"x": ["state"]}, atoms=rp.mixtures.Pooled())
-
-    fitted = best_of(make, x, 150, 2, seed)
-    prior = fitted.prior
-    assert isinstance(prior, JointChain)
-    steps = prior.chain.transition
-    assert isinstance(steps, AgeSimplex)
-    found = states_of(fitted, x)[..., 0]
+    world = semi_markov(200, 60, seed)
+    start = time.process_time()
+    model = rp.RPHMM(3, durations=10, random_state=seed).fit(world.x)
+    taken = time.process_time() - start
+    found = model.predict(world.x)
     order = metrics.match_states(world.z.ravel(), found.ravel(), 3)
     of, lengths = runs_of(world.z[..., 0])
     distances = []
-    for state, learned in enumerate(steps.durations().double().numpy()):
+    for state, learned in enumerate(model.durations_):
         own = lengths[of == order[state]].clip(max=10)
         distances.append(0.5 * float(np.abs(np.bincount(own, minlength=11)[1:] / len(own) - learned).sum()))
     right = float((order[found] == world.z[..., 0]).mean())
     print(
-        f"seed {seed}: states {right:.4f}, total variation of durations {np.round(distances, 4).tolist()}", flush=True
+        f"seed {seed}: states {right:.4f}, total variation of durations {np.round(distances, 4).tolist()}; "
+        f"score {float(model.score_):.3f}, {model.n_iter_} steps, {taken:.0f} s of CPU",
+        flush=True,
     )
 
 
 def superposed_digits(seed: int) -> None:
     world = superposed(100, 50, seed)
-    x = rp.read({"x": world.x}, series=True)
-
-    def make() -> rp.RPM:
-        network = MLP((8, 8), 9, (50,), 0.2)
-        return rp.RPM(JointChain.factorial({"a": 3, "b": 3}), {"x": network}, atoms=rp.mixtures.Pooled())
-
-    found = states_of(best_of(make, x, 800, 3, seed), x)
+    start = time.process_time()
+    model = rp.RPHMM({"a": 3, "b": 3}, random_state=seed).fit(world.x)
+    taken = time.process_time() - start
+    found = model.predict(world.x)
     right = []
     for pair in ((0, 1), (1, 0)):  # which chain is which is free
         orders = [metrics.match_states(world.z[..., c].ravel(), found[..., d].ravel(), 3) for c, d in enumerate(pair)]
@@ -160,7 +126,11 @@ def superposed_digits(seed: int) -> None:
             for c, (d, order) in enumerate(zip(pair, orders, strict=True))
         ]
         right.append([float(value) for value in each])
-    print(f"seed {seed}: both chains {np.round(max(right, key=min), 4).tolist()}", flush=True)
+    print(
+        f"seed {seed}: both chains {np.round(max(right, key=min), 4).tolist()}; score {float(model.score_):.3f}, "
+        f"{model.n_iter_} steps, {taken:.0f} s of CPU",
+        flush=True,
+    )
 
 
 def main() -> None:

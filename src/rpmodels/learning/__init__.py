@@ -23,6 +23,7 @@ from rpmodels.learning.starts import (
     SmoothStart,
     Start,
     StatesStart,
+    TaughtStart,
 )
 from rpmodels.learning.tournament import tournament
 from rpmodels.learning.train import train
@@ -55,6 +56,7 @@ __all__ = [
     "State",
     "StatesStart",
     "Strong",
+    "TaughtStart",
     "TimeLimit",
     "TrainingSettings",
     "closing_score",
