@@ -19,6 +19,8 @@ class World:
     told: dict[str, Any]
     tables: dict[str, Table] = field(default_factory=dict)
     """p(latent | parents), where they are simple."""
+    log_likelihood: Table | None = None
+    """(N, A, K) of what is seen of every latent, where that is one view alone."""
 
 
 def hierarchy(n: int, seed: int, places: int = 4, objects: int = 6, kinds: int = 4, noise: float = 1.0) -> World:
@@ -61,16 +63,29 @@ def grid(n: int, seed: int, rows: int = 3, columns: int = 30, stay: float = 0.85
                 parents[f"z{r},{c}"] = [f"z{i},{j}" for i, j in near]
     names = [f"z{r},{c}" for r in range(rows) for c in range(columns)]
     flat = z.reshape(n, -1)
-    x = {}
+    x, said, tables = {}, [], {}
     for a, name in enumerate(names):
         means = random.standard_normal((2, 3))
-        x[f"x{name[1:]}"] = means[flat[:, a]] + noise * random.standard_normal((n, 3))
+        seen = means[flat[:, a]] + noise * random.standard_normal((n, 3))
+        x[f"x{name[1:]}"] = seen
+        said.append(-0.5 * np.square((seen[:, None] - means) / noise).sum(-1))
+        tables[name] = _votes(len(parents.get(name, ())), stay)
     told = {
         "states": dict.fromkeys(names, 2),
         "parents": parents,
         "targets": {f"x{name[1:]}": [name] for name in names},
     }
-    return World(x, flat, told)
+    return World(x, flat, told, tables, np.stack(said, 1))
+
+
+def _votes(parents: int, stay: float) -> Table:
+    """p(1 | parents): `stay` where most of them are 1, one half where there is no majority."""
+    table = np.zeros((2,) * (parents + 1))
+    for given in np.ndindex(*(2,) * parents):
+        votes = sum(2 * each - 1 for each in given)
+        one = stay if votes > 0 else 1.0 - stay if votes < 0 else 0.5
+        table[given] = 1.0 - one, one
+    return table
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""RPHMM with several chains and with durations, as its users meet it: recovery, forms, verbs of time, files, bad input."""
+"""RPHMM with several chains and with durations, as its users meet it: recovery, verbs of time, files, bad input."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,7 @@ import torch
 import rpmodels as rp
 from registry import made
 from rpmodels import metrics
+from rpmodels.learning.chain_starts import configurations, log_likelihood
 
 CHAINS = {"a": 2, "b": 3}
 DOUBLE = {"dtype": "float64"}
@@ -109,7 +110,7 @@ def test_verbs_of_time_agree_and_keep_the_form(which, request):
     sizes = CHAINS if named else {"": 3}
     each = (lambda found: list(found.values())) if named else (lambda found: [found])
     for found, k in zip(each(model.predict_proba(ragged)), sizes.values(), strict=True):
-        assert [part.shape for part in found] == [(40 if named else 40, k), (7, k)]
+        assert [part.shape for part in found] == [(40, k), (7, k)]
         np.testing.assert_allclose(found[0].sum(-1), 1.0, atol=1e-4)
     for smooth, whole in zip(each(model.smooth(one)), each(model.predict_proba(x)), strict=True):
         np.testing.assert_allclose(smooth, whole[0], atol=1e-5)
@@ -208,3 +209,31 @@ def test_ages_along_padding_say_nothing():
     torch.testing.assert_close(beside.mu[:, :4], alone.mu, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(beside.log_partition, alone.log_partition, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(beside.viterbi()[:, :4], alone.viterbi())
+
+
+def test_clusters_are_called_by_the_configurations_in_which_chains_are_independent():
+    """Names are found up to the order of states within chains, and of chains that have as many."""
+    random = np.random.default_rng(1000)
+    z = np.stack([walk(20, 200, k, 0.2, random) for k in (3, 2)], -1)
+    called = random.permutation(6)[2 * z[..., 0] + z[..., 1]]
+    there = np.ones(called.shape, bool)
+    there[3, 50:] = False
+    found = configurations(called, there, (3, 2), seed=0)
+    for c, k in enumerate((3, 2)):
+        order = metrics.match_states(z[..., c].ravel(), found[..., c].ravel(), k)
+        np.testing.assert_array_equal(order[found[..., c]], z[..., c])
+
+
+def test_the_likelihood_of_steps_is_that_of_every_chain():
+    random = np.random.default_rng(0)
+    z = np.stack([walk(3, 50, k, 0.5, random) for k in (2, 3)], -1)
+    joint = 3 * z[..., 0] + z[..., 1]
+    counts = np.zeros((6, 6))
+    np.add.at(counts, (joint[:, :-1].ravel(), joint[:, 1:].ravel()), 1)
+    expected = 0.0
+    for c, k in enumerate((2, 3)):
+        for now in range(k):
+            after = z[:, 1:, c][z[:, :-1, c] == now]
+            shares = np.bincount(after, minlength=k) / len(after)
+            expected += np.log(shares[after]).sum()
+    assert log_likelihood(counts, (2, 3)) == pytest.approx(expected)
