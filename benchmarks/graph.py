@@ -103,8 +103,8 @@ def recovery(make: Callable[[int], World], seed: int, **settings: Any) -> None:
     best = "" if world.log_likelihood is None else f" (by the true model {np.mean(accuracy(world, oracle(world))):.4f})"
     shown = np.round(values, 4).tolist() if len(values) < 8 else ""
     print(
-        f"seed {seed}: mean {np.mean(values):.4f}{best}, least {min(values):.4f} {shown}; score {float(model.score_):.3f}, "
-        f"largest clique {widest} latents, {model.n_iter_} steps, {taken:.0f} s of CPU",
+        f"seed {seed}: mean {np.mean(values):.4f}{best}, least {min(values):.4f} {shown}; "
+        f"score {float(model.score_):.3f}, largest clique {widest} latents, {model.n_iter_} steps, {taken:.0f} s of CPU",
         flush=True,
     )
 
