@@ -86,7 +86,7 @@ def oracle(world: World) -> np.ndarray:
     prior = DiscreteGraph.fixed(states, parents, tables, [(name,) for name in states]).double()
     said = torch.as_tensor(world.log_likelihood)
     ways = [prior.family.targets([a])[1] for a in range(len(states))]
-    potentials = sum(way.embed(said[:, None, a]) for a, way in enumerate(ways))
+    potentials = torch.stack([way.embed(said[:, None, a]) for a, way in enumerate(ways)]).sum(0)
     posterior = prior.condition(potentials, Sites.single(len(said)))
     return posterior.most_probable()[:, 0].numpy()
 
@@ -104,7 +104,8 @@ def recovery(make: Callable[[int], World], seed: int, **settings: Any) -> None:
     shown = np.round(values, 4).tolist() if len(values) < 8 else ""
     print(
         f"seed {seed}: mean {np.mean(values):.4f}{best}, least {min(values):.4f} {shown}; "
-        f"score {float(model.score_):.3f}, largest clique {widest} latents, {model.n_iter_} steps, {taken:.0f} s of CPU",
+        f"score {float(model.score_):.3f}, "
+        f"largest clique {widest} latents, {model.n_iter_} steps, {taken:.0f} s of CPU",
         flush=True,
     )
 

@@ -126,16 +126,17 @@ def graph_prior(
     parents: Mapping[str, Sequence[str]] | None,
     scopes: Sequence[Sequence[str]],
     largest: int,
+    cliques: Sequence[Sequence[str]],
 ) -> DiscreteGraph:
     """By name ("learned"), by a number: the concentration of Dirichlets, or by known tables of some latents."""
     if isinstance(choice, str):
         if choice != "learned":
             raise errors.bad_choice("tables", ("learned", "known tables", "a Dirichlet concentration"), choice)
-        return DiscreteGraph.learned(states, parents, scopes, largest)
+        return DiscreteGraph.learned(states, parents, scopes, largest, cliques=cliques)
     if isinstance(choice, numbers.Real):
-        return DiscreteGraph.dirichlet(states, parents, float(choice), scopes, largest)
+        return DiscreteGraph.dirichlet(states, parents, float(choice), scopes, largest, cliques)
     known = {str(name): torch.as_tensor(np.asarray(each, float)) for name, each in choice.items()}
-    return DiscreteGraph.learned(states, parents, scopes, largest, known)
+    return DiscreteGraph.learned(states, parents, scopes, largest, known, cliques)
 
 
 def categorical_prior(choice: Any, n_states: int) -> CategoricalPrior:

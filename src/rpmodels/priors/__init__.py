@@ -3,9 +3,10 @@
 from rpmodels.priors.categorical import CategoricalPrior
 from rpmodels.priors.circular import CircularPrior
 from rpmodels.priors.dirichlet import DirichletPosterior, DirichletPrior, FixedConcentration, LearnedConcentration
-from rpmodels.priors.discrete_graph import DiscreteGraph, GraphPosterior
+from rpmodels.priors.discrete_graph import DiscreteGraph
 from rpmodels.priors.gaussian import GaussianPrior
 from rpmodels.priors.gaussian_process import GaussianProcessPrior
+from rpmodels.priors.graph_posterior import GraphPosterior
 from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState
 from rpmodels.priors.joint_chain import JointChain, JointChainPosterior
 from rpmodels.priors.kalman import LatentState
