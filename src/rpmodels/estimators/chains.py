@@ -202,6 +202,8 @@ def moving(n_states: Any, durations: int | None) -> Moving:
         return OneState(int(n_states)) if durations is None else StateWithAge(int(n_states), durations)
     if durations is not None:
         raise errors.bad_value("durations", "None beside several chains, whose states have no age", durations)
+    if not n_states:
+        raise errors.bad_value("n_states", "one chain or more, {name: number of states}", dict(n_states))
     return SeveralChains(n_states)
 
 

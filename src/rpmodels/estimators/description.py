@@ -13,6 +13,8 @@ from rpmodels import alignment
 Arrays = Mapping[str, NDArray[Any]]
 SHARES, STATE = " probabilities", " state"
 """What follows the name of one of several latents in files."""
+COMPONENTS, COMPONENT = "component probabilities", "component"
+"""What latents that come from a mixture have in files."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,9 @@ class Latents:
     spread: Any = None
     """(…, K): variances of coordinates."""
     probabilities: Any = None
-    """(…, K): of the states, or of the topics of every part."""
+    """(…, K): of the states, of the topics of every part, or (…, C) of the components that coordinates come from."""
     states: Any = None
-    """(…): the most probable ones, or the most probable topic of every part."""
+    """(…): the most probable ones: states, topics of every part, components."""
     resultant: Any = None
     """(…, K): resultant lengths of angles, 1 when they are certain and 0 when nothing is known."""
     times: Any = None
@@ -74,12 +76,17 @@ class Coordinates(LatentKind):
     linear = True
 
     def arrays(self, found: Latents) -> dict[str, Any]:
-        """Means and variances."""
-        return {"mean": found.values, "variance": found.spread}
+        """Means and variances; of several components their probabilities, and the most probable one."""
+        parts = {"mean": found.values, "variance": found.spread}
+        several = {} if found.probabilities is None else {COMPONENTS: found.probabilities, COMPONENT: found.states}
+        return parts | several
 
     def columns(self, arrays: Arrays) -> dict[str, NDArray[Any]]:
-        """All means, then all variances."""
-        return {**_numbered("latent", arrays["mean"]), **_numbered("variance", arrays["variance"])}
+        """All means, then all variances, then what is known of components."""
+        parts = {**_numbered("latent", arrays["mean"]), **_numbered("variance", arrays["variance"])}
+        if COMPONENTS not in arrays:
+            return parts
+        return parts | {COMPONENT: arrays[COMPONENT].ravel(), **_numbered("p", arrays[COMPONENTS])}
 
     def align(self, found: Latents, reference: Latents) -> Any:
         """Rotated."""

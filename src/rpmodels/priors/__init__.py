@@ -5,6 +5,7 @@ from rpmodels.priors.circular import CircularPrior
 from rpmodels.priors.dirichlet import DirichletPosterior, DirichletPrior, FixedConcentration, LearnedConcentration
 from rpmodels.priors.discrete_graph import DiscreteGraph
 from rpmodels.priors.gaussian import GaussianPrior
+from rpmodels.priors.gaussian_mixture import GaussianMixturePosterior, GaussianMixturePrior
 from rpmodels.priors.gaussian_process import GaussianProcessPrior
 from rpmodels.priors.graph_posterior import GraphPosterior
 from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState
@@ -29,6 +30,8 @@ __all__ = [
     "DiscreteGraph",
     "FixedConcentration",
     "FixedSimplex",
+    "GaussianMixturePosterior",
+    "GaussianMixturePrior",
     "GaussianPrior",
     "GaussianProcessPrior",
     "GraphPosterior",
