@@ -254,8 +254,8 @@ def _parts(seed: int) -> np.ndarray:
 
 
 SINGLE = {"retries": 0}
-OF_NAMES = ("states", "parents", "targets", "n_states", "durations")
-"""What names the latents of a graph or of several chains, and their ages; one latent of a given size has none."""
+OF_NAMES = ("states", "parents", "targets", "n_states", "durations", "n_components")
+"""What names the latents of a graph or of several chains, their ages and components: a plain latent has none."""
 GRAPH = {
     "states": {"place": 2, "object": 3},
     "parents": {"object": ["place"]},

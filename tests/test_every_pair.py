@@ -41,6 +41,7 @@ ASKED = {
     "population": TinyEstimator(rp.RPGPFA, counts, POPULATION),
     "chains": TinyEstimator(rp.RPHMM, ESTIMATORS["hmm"].data, CHAINS),
     "durations": TinyEstimator(rp.RPHMM, ESTIMATORS["hmm"].data, {"durations": 3}),
+    "mixture": TinyEstimator(rp.RPFA, ESTIMATORS["fa"].data, {"n_components": 2, "retries": 0}),
 }
 """Estimators in all forms that change what can be asked of them."""
 
@@ -340,10 +341,11 @@ PLAIN = {
 
 STATES = {"categorical", "hmm", "lda", "sign", "durations"}
 SERIES = {"gpfa", "hmm", "lds"}
+WITHOUT_TIME = {*EVERY, "mixture"} - SERIES
 SEVERAL = ("graph", "chains")
 OF_POPULATIONS = {
     **dict.fromkeys((*EVERY, "chains", "durations"), "expected a model of continuous latents"),
-    **dict.fromkeys(("fa", "gpfa", "lds"), "is recognised by one network"),
+    **dict.fromkeys(("fa", "mixture", "gpfa", "lds"), "is recognised by one network"),
 }
 NO_CHANNELS = dict.fromkeys({*STATES, "circular", *SEVERAL}, "channels are recognised one by one")
 OF_ONE_LATENT = dict.fromkeys(SEVERAL, "SeveralStates")
@@ -355,13 +357,13 @@ REFUSED = {
     "co_smoothing": NO_CHANNELS,
     "compare_co_smoothing": NO_CHANNELS,
     "forward_prediction": {
-        **dict.fromkeys(set(EVERY) - SERIES, "expected a model over time"),
+        **dict.fromkeys(WITHOUT_TIME, "expected a model over time"),
         **dict.fromkeys(("hmm", "chains", "durations"), "channels are recognised one by one"),
     },
-    "choose_bins": dict.fromkeys(set(EVERY) - SERIES, "expected a model over time"),
+    "choose_bins": dict.fromkeys(WITHOUT_TIME, "expected a model over time"),
     "few_shot_co_smoothing": {"lda": "bins as in latents"},
     "trajectories": {
-        **dict.fromkeys(set(EVERY) - SERIES, "got those of a model without time"),
+        **dict.fromkeys(WITHOUT_TIME, "got those of a model without time"),
         **dict.fromkeys(("hmm", "chains", "durations"), "expected latents with a mean and a variance"),
     },
     "tuning": OF_POPULATIONS,
@@ -403,7 +405,7 @@ def test_no_function_and_no_estimator_is_left_out():
 # ---- latents are those of the verbs -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*ESTIMATORS, "chains", "durations"])
+@pytest.mark.parametrize("name", [*ESTIMATORS, "chains", "durations", "mixture"])
 def test_latents_are_what_the_verbs_give(cases, name):
     case, found = cases[name], cases[name].latents
     if isinstance(case.about.latent, Circle):
