@@ -3,11 +3,14 @@
     python benchmarks/graph.py step
     python benchmarks/graph.py hierarchy --seeds 0 1 2
     python benchmarks/graph.py grid --seeds 0 1 2
+    python benchmarks/graph.py field --seeds 0 1 2
+    python benchmarks/graph.py mixture --seeds 0 1 2
     python benchmarks/graph.py durations --seeds 0 1 2
     python benchmarks/graph.py superposed --seeds 0 1 2
 
 One thread. `step`: six latents of four states, tree width 2, 10 000 observations in a step, processor time.
 `hierarchy`: place → objects → views. `grid`: 3 × 30 binary latents, each with its right and lower neighbour.
+`field`: the same grid by potentials of neighbours. `mixture`: latents from four normals, behind two linear views.
 `durations`: a semi-Markov chain. `superposed`: two chains of digits in one image. Both are `RPHMM` by its defaults.
 """
 
@@ -20,7 +23,7 @@ import numpy as np
 import torch
 
 import rpmodels as rp
-from graph_worlds import World, grid, hierarchy, runs_of, semi_markov, superposed
+from graph_worlds import World, clusters, grid, hierarchy, runs_of, semi_markov, spins, superposed
 from rpmodels import metrics
 from rpmodels.carriers import Sites
 from rpmodels.families import JointStates
@@ -81,9 +84,9 @@ def accuracy(world: World, found: np.ndarray) -> list[float]:
 def oracle(world: World) -> np.ndarray:
     """The most probable configurations under the tables and views that made the data."""
     assert world.log_likelihood is not None
-    states, parents = world.told["states"], world.told["parents"]
+    states = world.told["states"]
     tables = {name: torch.as_tensor(each) for name, each in world.tables.items()}
-    prior = DiscreteGraph.fixed(states, parents, tables, [(name,) for name in states]).double()
+    prior = world.prior or DiscreteGraph.fixed(states, world.told["parents"], tables).double()
     said = torch.as_tensor(world.log_likelihood)
     ways = [prior.family.targets([a])[1] for a in range(len(states))]
     potentials = torch.stack([way.embed(said[:, None, a]) for a, way in enumerate(ways)]).sum(0)
@@ -101,11 +104,41 @@ def recovery(make: Callable[[int], World], seed: int, **settings: Any) -> None:
     assert isinstance(family, JointStates)
     widest = max(len(node.latents) for node in family.tree.nodes)
     best = "" if world.log_likelihood is None else f" (by the true model {np.mean(accuracy(world, oracle(world))):.4f})"
+    if world.strengths is not None:
+        best += f", couplings r = {np.corrcoef(world.strengths, _couplings(model, world))[0, 1]:.3f}"
     shown = np.round(values, 4).tolist() if len(values) < 8 else ""
     print(
         f"seed {seed}: mean {np.mean(values):.4f}{best}, least {min(values):.4f} {shown}; "
         f"score {float(model.score_):.3f}, "
         f"largest clique {widest} latents, {model.n_iter_} steps, {taken:.0f} s of CPU",
+        flush=True,
+    )
+
+
+def _couplings(model: rp.RPGraph, world: World) -> list[float]:
+    """Of every clique of two spins, in the order of the states of the truth."""
+    found, names = model.predict(world.x), list(world.told["states"])
+    sign = {name: 1 if (found[:, a] == world.z[:, a]).mean() > 0.5 else -1 for a, name in enumerate(names)}
+    tables = model.potentials_
+    return [
+        0.25 * sign[a] * sign[b] * float(psi[0, 0] + psi[1, 1] - psi[0, 1] - psi[1, 0])
+        for (a, b), psi in tables.items()
+    ]
+
+
+def mixture(seed: int) -> None:
+    world, k = clusters(2_000, seed), 4
+    start = time.process_time()
+    model = rp.RPFA(2, n_components=k, recognition=rp.Recognition(covariance="full"), random_state=seed).fit(world.x)
+    taken = time.process_time() - start
+    states = rp.RPCategorical(k, prior="learned", random_state=seed).fit(world.x).predict(world.x)
+    right = []
+    for found in (model.predict(world.x), states):
+        order = metrics.match_states(world.z, found, k)
+        right.append(float((order[found] == world.z).mean()))
+    print(
+        f"seed {seed}: components {right[0]:.4f}, RPCategorical {right[1]:.4f}, the true model {world.known:.4f}; "
+        f"score {float(model.score_):.3f}, {model.n_iter_} steps, {taken:.0f} s of CPU",
         flush=True,
     )
 
@@ -154,7 +187,7 @@ def superposed_digits(seed: int) -> None:
 def main() -> None:
     torch.set_num_threads(1)
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=("step", "hierarchy", "grid", "durations", "superposed"))
+    parser.add_argument("what", choices=("step", "hierarchy", "grid", "field", "durations", "superposed", "mixture"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     given = parser.parse_args()
     if given.what == "step":
@@ -167,6 +200,10 @@ def main() -> None:
             semi_markov_durations(seed)
         elif given.what == "superposed":
             superposed_digits(seed)
+        elif given.what == "mixture":
+            mixture(seed)
+        elif given.what == "field":
+            recovery(lambda s: spins(500, s), seed, max_iter=200, n_init=2)
         else:
             recovery(lambda s: grid(500, s), seed, max_iter=200, n_init=2)
 
