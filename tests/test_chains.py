@@ -237,3 +237,14 @@ def test_the_likelihood_of_steps_is_that_of_every_chain():
             shares = np.bincount(after, minlength=k) / len(after)
             expected += np.log(shares[after]).sum()
     assert log_likelihood(counts, (2, 3)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("which", ["chains", "aged"])
+def test_fits_may_begin_from_given_states(which):
+    """In the form that `predict` gives them."""
+    x, z = two_chains(8, 20) if which == "chains" else semi_markov(12, 20)
+    arguments = {"n_states": CHAINS} if which == "chains" else {"n_states": 3, "durations": 4}
+    model = made(rp.RPHMM, **arguments, max_iter=30, n_init=1, random_state=0, start=z, finish="none").fit(x)
+    assert any(each.kind == "given latents" for each in model.restarts_)
+    with pytest.raises(rp.RPModelsError, match="states from 0 to"):
+        made(rp.RPHMM, **arguments, start=z + 5).fit(x)

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from rpmodels import errors, learning
 from rpmodels.estimators import parts
-from rpmodels.estimators.description import LatentKind, SeveralStates, States
 from rpmodels.learning.chain_starts import ChainsStart
 from rpmodels.learning.series_clusters import KMeansOverTime
 from rpmodels.priors import JointChain, JointChainPosterior, MarkovChainPosterior, MarkovChainPrior, stationary
@@ -24,8 +23,6 @@ Targets = Mapping[str, Sequence[str]]
 
 class Moving(ABC):
     """Results are probabilities of (joint) states in the last axis, and states."""
-
-    latent: LatentKind = States()
 
     @abstractmethod
     def prior(self, transitions: Any) -> ChainPrior:
@@ -112,8 +109,6 @@ class OneState(Moving):
 
 class SeveralChains(Moving):
     """States with names that move independently."""
-
-    latent = SeveralStates()
 
     def __init__(self, states: Mapping[str, int]) -> None:
         self._states = {str(name): int(each) for name, each in states.items()}

@@ -17,7 +17,7 @@ from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
 from rpmodels.estimators.chains import ChainPosterior, ChainPrior, Moving, moving
 from rpmodels.estimators.common import OF_STATES, WithFactors
-from rpmodels.estimators.description import Description, Latents, States
+from rpmodels.estimators.description import Description, Latents, SeveralStates, States
 from rpmodels.estimators.layout import Layout, joined, padded_to
 from rpmodels.estimators.series import check_moves, read_series
 from rpmodels.estimators.streams import Stream
@@ -33,10 +33,11 @@ TRANSITIONS = checks.Word("learned") | checks.Number(above=0.0) | checks.Array(2
 class _ByArguments:
     """Of a class that of one chain; of an estimator that of its own chains."""
 
-    usual = Description("hmm", States(), "n_states", in_trials=True, in_time=True)
+    one = Description("hmm", States(), "n_states", in_trials=True, in_time=True)
+    several = replace(one, latent=SeveralStates())
 
     def __get__(self, model: "RPHMM | None", kind: type) -> Description:
-        return self.usual if model is None else replace(self.usual, latent=model._moving.latent)
+        return self.several if model is not None and isinstance(model.n_states, Mapping) else self.one
 
 
 class RPHMM(WithFactors, RPMEstimator):

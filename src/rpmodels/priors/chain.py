@@ -152,7 +152,7 @@ class LogPartition(torch.autograd.Function):
         ctx: Any, potentials: Tensor, log_initial: Tensor, log_transition: Tensor, found: Messages, mu: Tensor
     ) -> Tensor:
         """As it was found."""
-        ctx.found, ctx.like = found, (potentials, log_initial, log_transition)
+        ctx.found, ctx.dtypes = found, (log_initial.dtype, log_transition.dtype)
         ctx.save_for_backward(mu)
         return found.log_partition.to(potentials.dtype)
 
@@ -160,13 +160,13 @@ class LogPartition(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """Those of them that are asked for."""
-        (mu,), found, like, by = ctx.saved_tensors, ctx.found, ctx.like, grads[0]
+        (mu,), found, dtypes, by = ctx.saved_tensors, ctx.found, ctx.dtypes, grads[0]
         there = found.there
         first = by * there[:, 0]
         return (
             torch.where(there[..., None], by[:, None, None] * mu, 0.0) if ctx.needs_input_grad[0] else None,
-            (first[:, None] * mu[:, 0]).sum(0).to(like[1].dtype) if ctx.needs_input_grad[1] else None,
-            found.pairs(by).to(like[2].dtype) if ctx.needs_input_grad[2] else None,
+            (first[:, None] * mu[:, 0]).sum(0).to(dtypes[0]) if ctx.needs_input_grad[1] else None,
+            found.pairs(by).to(dtypes[1]) if ctx.needs_input_grad[2] else None,
             None,
             None,
         )
