@@ -184,8 +184,9 @@ class DiscreteGraph(HasLogDensity[JointStates]):
         blocks: dict[tuple[int, ...], Tensor] = {}
         for scope, table in parts:
             blocks[scope] = blocks[scope] + table if scope in blocks else table
-        sized = zip(self.family.scopes, self.family.sizes, strict=True)
-        return torch.cat([blocks.get(scope, self._reference.new_zeros(size)) for scope, size in sized])[None]
+        zeros = self._reference[0]
+        placed = zip(self.family.scopes, self.family.places, strict=True)
+        return torch.cat([blocks[scope] if scope in blocks else zeros[place] for scope, place in placed])[None]
 
     def log_potential(self, latents: Sequence[str]) -> Float[Tensor, "..."]:
         """log ψ_c, an axis for every latent in the order given; its mean is zero."""
