@@ -1,7 +1,9 @@
 """What moves along time in `RPHMM`: one state, several chains of them, or one with its age; and how it is shown."""
 
+import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,10 @@ from torch import Tensor
 
 from rpmodels import errors, learning
 from rpmodels.estimators import parts
+from rpmodels.estimators.description import Description, SeveralStates, States
 from rpmodels.learning.chain_starts import ChainsStart
 from rpmodels.learning.series_clusters import KMeansOverTime
+from rpmodels.learning.starts import TaughtStart
 from rpmodels.priors import JointChain, JointChainPosterior, MarkovChainPosterior, MarkovChainPrior, stationary
 
 ChainPrior = MarkovChainPrior | JointChain
@@ -23,6 +27,12 @@ Targets = Mapping[str, Sequence[str]]
 
 class Moving(ABC):
     """Results are probabilities of (joint) states in the last axis, and states."""
+
+    @staticmethod
+    def known(transitions: Any) -> bool:
+        """Then they tell the states apart, and what proposes states in any order is of no use."""
+        each = transitions.values() if isinstance(transitions, Mapping) else [transitions]
+        return any(not isinstance(one, str | numbers.Real) for one in each)
 
     @abstractmethod
     def prior(self, transitions: Any) -> ChainPrior:
@@ -39,7 +49,7 @@ class Moving(ABC):
         return None
 
     @abstractmethod
-    def starts(self, longest: int) -> list[learning.TaughtStart]:
+    def starts(self, longest: int) -> list[TaughtStart]:
         """The most trusted first."""
 
     @property
@@ -90,7 +100,7 @@ class OneState(Moving):
         """A Markov chain."""
         return parts.markov_chain_prior(transitions, self.n_states)
 
-    def starts(self, longest: int) -> list[learning.TaughtStart]:
+    def starts(self, longest: int) -> list[TaughtStart]:
         """Clusters over time, and those of a mixture."""
         return [learning.StatesStart(each, longest) for each in (KMeansOverTime(), learning.Mixture())]
 
@@ -130,7 +140,7 @@ class SeveralChains(Moving):
                 raise errors.unknown_factor(name, list(factors))
         return named or None
 
-    def starts(self, longest: int) -> list[learning.TaughtStart]:
+    def starts(self, longest: int) -> list[TaughtStart]:
         """Clusters of each chain, where factors tell them apart."""
         return [ChainsStart(longest)]
 
@@ -170,7 +180,7 @@ class StateWithAge(Moving):
         super().targets(given, factors)
         return {name: ["state"] for name in factors}
 
-    def starts(self, longest: int) -> list[learning.TaughtStart]:
+    def starts(self, longest: int) -> list[TaughtStart]:
         """Clusters over time: factors speak of the state alone."""
         return [ChainsStart(longest)]
 
@@ -189,6 +199,16 @@ class StateWithAge(Moving):
     def durations(self, prior: Any) -> NDArray[Any]:
         """p(1, 2, …, longest or more steps) of every state."""
         return _array(prior.durations_of_states())
+
+
+class DescriptionByArguments:
+    """Of a class that of one chain; of an estimator that of its own chains."""
+
+    one = Description("hmm", States(), "n_states", in_trials=True, in_time=True)
+    several = replace(one, latent=SeveralStates())
+
+    def __get__(self, model: Any, kind: type) -> Description:
+        return self.several if model is not None and isinstance(model.n_states, Mapping) else self.one
 
 
 def moving(n_states: Any, durations: int | None) -> Moving:

@@ -1,8 +1,6 @@
 """RPHMM: discrete latents that move along time, behind one or several series of observations."""
 
-import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -11,13 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rpmodels import checks, learning, priors
+from rpmodels import checks, learning
 from rpmodels.carriers import Sites
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
-from rpmodels.estimators.chains import ChainPosterior, ChainPrior, Moving, moving
+from rpmodels.estimators.chains import ChainPosterior, ChainPrior, DescriptionByArguments, Moving, moving
 from rpmodels.estimators.common import OF_STATES, WithFactors
-from rpmodels.estimators.description import Description, Latents, SeveralStates, States
+from rpmodels.estimators.description import Latents
 from rpmodels.estimators.layout import Layout, joined, padded_to
 from rpmodels.estimators.series import check_moves, read_series
 from rpmodels.estimators.streams import Stream
@@ -28,16 +26,6 @@ from rpmodels.seeding import spawn
 
 INTERVAL = 0.055
 TRANSITIONS = checks.Word("learned") | checks.Number(above=0.0) | checks.Array(2)
-
-
-class _ByArguments:
-    """Of a class that of one chain; of an estimator that of its own chains."""
-
-    one = Description("hmm", States(), "n_states", in_trials=True, in_time=True)
-    several = replace(one, latent=SeveralStates())
-
-    def __get__(self, model: "RPHMM | None", kind: type) -> Description:
-        return self.several if model is not None and isinstance(model.n_states, Mapping) else self.one
 
 
 class RPHMM(WithFactors, RPMEstimator):
@@ -66,7 +54,7 @@ class RPHMM(WithFactors, RPMEstimator):
 
     """
 
-    description = _ByArguments()
+    description = DescriptionByArguments()
     sites_and_trials_a_step = (1_000, 10)
 
     refused: ClassVar[Mapping[str, str]] = {
@@ -137,16 +125,11 @@ class RPHMM(WithFactors, RPMEstimator):
     def _has_straight(self, observations: Observations) -> bool:
         return True
 
-    @property
-    def _transitions_known(self) -> bool:
-        """Then they tell the states apart, and what proposes states in any order is of no use."""
-        return not isinstance(self.transitions, str | numbers.Real)
-
     def _taught(self) -> Sequence[learning.Start]:
-        return [] if self._transitions_known else self._moving.starts(self.max_iter)
+        return [] if Moving.known(self.transitions) else self._moving.starts(self.max_iter)
 
     def _move(self) -> learning.Move | None:
-        return None if self._transitions_known else self._moving.move(self.max_iter)
+        return None if Moving.known(self.transitions) else self._moving.move(self.max_iter)
 
     def _interval(self, training: learning.TrainingSettings) -> int:
         return max(1, round(INTERVAL * training.max_iter))
@@ -217,7 +200,7 @@ class RPHMM(WithFactors, RPMEstimator):
             now = self._read(x, known=self._fitted().specs)[0]
             return self._posteriors(now)[0].potentials[:, 0]
 
-        def shown(state: priors.ChainState) -> Any:
+        def shown(state: Any) -> Any:
             return self._moving.apart(state.probabilities[0].cpu().numpy())
 
         return Stream(self._prior, potential, list(self._fitted().specs), shown)

@@ -23,7 +23,6 @@ from rpmodels.learning.starts import (
     SmoothStart,
     Start,
     StatesStart,
-    TaughtStart,
 )
 from rpmodels.learning.tournament import tournament
 from rpmodels.learning.train import train
@@ -56,7 +55,6 @@ __all__ = [
     "State",
     "StatesStart",
     "Strong",
-    "TaughtStart",
     "TimeLimit",
     "TrainingSettings",
     "closing_score",
