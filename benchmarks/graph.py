@@ -129,7 +129,8 @@ def _couplings(model: rp.RPGraph, world: World) -> list[float]:
 def mixture(seed: int) -> None:
     world, k = clusters(1_000, seed), 4
     start = time.process_time()
-    model = rp.RPFA(2, n_components=k, recognition=rp.Recognition(covariance="full"), random_state=seed).fit(world.x)
+    full = rp.Recognition(covariance="full")
+    model = rp.RPFA(2, n_components=k, network="linear", recognition=full, random_state=seed).fit(world.x)
     taken = time.process_time() - start
     states = rp.RPCategorical(k, prior="learned", random_state=seed).fit(world.x).predict(world.x)
     right = []
