@@ -242,7 +242,7 @@ def test_every_fit_begins_with_the_check(kind):
             {"covariance": "full"},
             "recognition.covariance is not for RPCategorical: its latents are",
         ),
-        (rp.RPHMM, {"targets": {"a": [0]}}, "recognition.targets is not for RPHMM"),
+        (rp.RPHMM, {"precision": "constant"}, "recognition.precision is not for RPHMM: its latents are states"),
         (rp.RPLDA, {"tied": True}, "recognition.tied is not for RPLDA: one network is shared by all parts"),
         (rp.RPLDS, {"covariance": "diagonal"}, "recognition.covariance is not for RPLDS: dynamics mix the latents"),
         (rp.RPFA, {"atoms": "pooled"}, "inference.atoms is not for RPFA"),

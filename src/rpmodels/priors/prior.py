@@ -51,6 +51,10 @@ class Posterior(ABC):
         """q of every site, over what a factor targets."""
         return SiteMarginal(lambda: targets.natural(self.eta), lambda: targets.mean(self.mu))
 
+    def members(self, targets: Targets) -> "list[tuple[Float[Tensor, '...'], SiteMarginal]]":
+        """Shares and members of the family that q of every site is made of: one, where q is itself a member."""
+        return [(self.kl.new_ones(()), self.marginal(targets))]
+
 
 class Prior(nn.Module, ABC, Generic[F_co]):
     """p(Z), over latents of the family in brackets. Every subclass is one file in this room."""
