@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from rpmodels import checks, errors
+from rpmodels import checks, errors, linalg
 from rpmodels.carriers import SiteMarginal, Sites, Targets
 from rpmodels.families import Family, Gaussian
 from rpmodels.priors.prior import HasLogDensity, Posterior
@@ -73,7 +73,7 @@ class GaussianMixturePrior(HasLogDensity[Gaussian]):
         groups, size = self.family.groups, self.family.latents // self.family.groups
         whole = covariances.reshape(self.n_components, groups, size, groups, size)
         blocks = whole.diagonal(dim1=1, dim2=3).permute(0, 3, 1, 2)
-        root = torch.linalg.cholesky(blocks)
+        root = linalg.cholesky(blocks, "the covariances of the components")
         self.logits.copy_(weights.log())
         self.means.copy_(means)
         self.roots.copy_(torch.tril(root, -1) + torch.diag_embed(root.diagonal(dim1=-2, dim2=-1).log()))

@@ -112,6 +112,11 @@ class HasLogDensity(Prior[F_co]):
 class HasCovariance(Prior[F_co]):
     """A prior of normal latents that says how they hang together over the sites of one observation."""
 
+    @property
+    def driven(self) -> bool:
+        """Whether a mean function or inputs move latents, so that they are not alike at all sites."""
+        return False
+
     @abstractmethod
     def covariances(self, times: Float[Tensor, "T"], kept: Int[Tensor, "S"]) -> Float[Tensor, "S S K K"]:
         """Cov[z_t, z_s] between those of these sites that are kept, inputs left out."""
