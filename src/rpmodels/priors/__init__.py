@@ -9,9 +9,11 @@ from rpmodels.priors.gaussian_process import GaussianProcessPrior
 from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState
 from rpmodels.priors.joint_chain import JointChain, JointChainPosterior
 from rpmodels.priors.kalman import LatentState
+from rpmodels.priors.length_scales import HasLengthScales
 from rpmodels.priors.linear_dynamics import LinearDynamicsPrior
 from rpmodels.priors.linear_dynamics_posterior import LinearDynamicsPosterior
 from rpmodels.priors.markov_chain import MarkovChainPosterior, MarkovChainPrior, stationary
+from rpmodels.priors.markovian_process import MarkovianProcessPosterior, MarkovianProcessPrior
 from rpmodels.priors.prior import HasCovariance, HasLogDensity, IndependentSites, Posterior, Prior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
 from rpmodels.priors.structured import AgeSimplex, ProductSimplex
@@ -31,6 +33,7 @@ __all__ = [
     "GraphPosterior",
     "HasCovariance",
     "HasInducing",
+    "HasLengthScales",
     "HasLogDensity",
     "IndependentSites",
     "InducingPosterior",
@@ -44,6 +47,8 @@ __all__ = [
     "LinearDynamicsPrior",
     "MarkovChainPosterior",
     "MarkovChainPrior",
+    "MarkovianProcessPosterior",
+    "MarkovianProcessPrior",
     "Posterior",
     "Prior",
     "ProductSimplex",

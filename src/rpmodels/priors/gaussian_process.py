@@ -18,13 +18,13 @@ from torch import Tensor, nn
 from rpmodels import errors, linalg
 from rpmodels.carriers import Doubles, Sites
 from rpmodels.families import Family, Gaussian
-from rpmodels.priors import length_scales
 from rpmodels.priors.conditioning import conditioned
 from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState, Projection, Seen, by_groups
+from rpmodels.priors.length_scales import HasLengthScales
 from rpmodels.priors.prior import HasCovariance, HasLogDensity, Posterior
 
 
-class GaussianProcessPrior(HasInducing, HasLogDensity[Gaussian], HasCovariance[Gaussian]):
+class GaussianProcessPrior(HasInducing, HasLengthScales, HasLogDensity[Gaussian], HasCovariance[Gaussian]):
     """z_k ~ GP(mean_k, κ_k), k = 1 … K.
 
     Args:
@@ -103,31 +103,6 @@ class GaussianProcessPrior(HasInducing, HasLogDensity[Gaussian], HasCovariance[G
         return self.mean_function
 
     @property
-    def time_origin(self) -> float:
-        """Where the prior's clock begins."""
-        return float(self.clock.values[0])
-
-    @property
-    def time_scale(self) -> float:
-        """The unit of the prior's clock."""
-        return float(self.clock.values[1])
-
-    def length_scales(self) -> Float[Tensor, "K"]:
-        """In the user's units of time, of the first part of the kernel that has one; NaN where none has."""
-        parts = length_scales.parts_with_scales(self.kernel)
-        scale = parts[0].lengthscale.detach().reshape(-1) if parts else self.tau.new_full((1,), torch.nan)
-        in_time: Tensor = scale * self.clock.values[1]
-        return in_time.expand(self.latents)
-
-    def stretch(self, times: float) -> None:
-        """Make every length scale (of a periodic part, its period) this many times as long."""
-        length_scales.stretch(self.kernel, times)
-
-    def set_length_scales(self, scales: Float[Tensor, "K"]) -> None:
-        """In the user's units of time, where the kernel has some."""
-        length_scales.set_scales(self.kernel, scales / self.time_scale)
-
-    @property
     def couples_sites(self) -> bool:
         """The sites of a trial teach each other."""
         return True
@@ -138,12 +113,6 @@ class GaussianProcessPrior(HasInducing, HasLogDensity[Gaussian], HasCovariance[G
         return groups, self.latents // groups * self.n_inducing
 
     # ---- kernel algebra ----------------------------------------------------------------------
-
-    def _on_clock(self, times: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """In double: times may be stamps with more digits than float32."""
-        origin, scale = self.clock.values
-        scaled: Tensor = (times - origin) / scale
-        return scaled
 
     def _scaled(self, times: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         return self._on_clock(times).to(self.tau.dtype)
