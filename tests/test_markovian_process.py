@@ -192,6 +192,22 @@ def test_predictions_at_other_times_are_the_dense_ones(nu, family):
 
 
 @smoothness
+@families
+@pytest.mark.parametrize("length", [1, 2, 5, 12])
+def test_the_filter_knows_the_past_and_the_present(nu, family, length):
+    prior, trials = exactly(family, nu), [irregular(length), irregular(length, seed=1)[: length // 2 + 1]]
+    h, w, potentials = random_potentials(family, 2, length, floor=0.0)
+    got = prior.filtered(potentials, clock(*trials))
+    for n, t in enumerate(trials):
+        for last in range(len(t)):
+            past = slice(last + 1)
+            expected = process_posterior(kernels(nu), t[past], h[n, past], w[n, past])
+            mean, covariance = normal(family, got[n, last])
+            near(mean, expected.mean[last])
+            near(covariance, expected.marginals()[last])
+
+
+@smoothness
 def test_the_sparse_process_with_every_time_is_the_same(nu):
     family, t = FullGaussian(2), irregular(11)
     prior = exactly(family, nu)

@@ -15,7 +15,7 @@ from rpmodels import errors
 from rpmodels.checks import Array, Instance, Integer, Nothing, Number, Rule, Word
 from rpmodels.families import Family, Gaussian
 from rpmodels.observations import Observations
-from rpmodels.priors import GaussianProcessPrior
+from rpmodels.priors import GaussianProcessPrior, MarkovianProcessPrior
 
 KERNELS: dict[str, Callable[[torch.Size], Kernel]] = {
     "rbf": lambda shape: RBFKernel(batch_shape=shape),
@@ -26,7 +26,7 @@ KERNELS: dict[str, Callable[[torch.Size], Kernel]] = {
 }
 RULES: dict[str, Rule] = {
     "kernel": Word(*KERNELS) | Instance(Kernel, called="a GPyTorch kernel"),
-    "n_inducing": Word("auto") | Integer(1),
+    "n_inducing": Nothing() | Word("auto") | Integer(1),
     "inducing": Word("fixed", "learned") | Array(1, 2),
     "mean": Nothing() | Instance(Mean, called="a GPyTorch mean"),
     "length_scale": Word("auto") | Number(above=0.0),
@@ -35,34 +35,58 @@ RULES: dict[str, Rule] = {
 FEWEST = 20
 PERIODS = 2.0
 """A periodic kernel starts with this many periods in the longest trial."""
+LONG = 500
+"""Times in a trial beyond which a Matérn kernel does without inducing points."""
 
 
 def gaussian_process(
     family: Family,
     observations: Observations,
     kernel: Any,
-    n_inducing: int | str,
+    n_inducing: int | str | None,
     inducing: Any,
     mean: Any,
     length_scale: float | str,
-) -> GaussianProcessPrior:
-    """The prior of RP-GPFA: the library's kernels run on a clock whose unit is one inducing spacing."""
+) -> GaussianProcessPrior | MarkovianProcessPrior:
+    """The prior of RP-GPFA: the library's kernels run on a clock whose unit is one inducing spacing.
+
+    Without inducing points that of "auto" is meant.
+    """
     assert isinstance(family, Gaussian)
     for name, value in zip(RULES, (kernel, n_inducing, inducing, mean, length_scale), strict=True):
         RULES[name].check(name, value)
     times = np.unique(observations.times[observations.exists])
-    places, learned = _places(inducing, n_inducing, times, family.latents)
+    chained = n_inducing is None or (n_inducing == "auto" and _prefers_chain(observations, kernel, inducing, mean))
+    if chained and not _is_chain(kernel, inducing, mean):
+        got = "another kernel, a mean or inducing places"
+        raise errors.bad_value("n_inducing", "a number or 'auto', unless the kernel alone is given, a Matérn one", got)
+    places, learned = _places(inducing, "auto" if chained else n_inducing, times, family.latents)
     kernel, mean = copy.deepcopy((kernel, mean))  # fit never changes what the user handed in
     if isinstance(kernel, Kernel):  # in the user's own units
+        if chained:
+            return MarkovianProcessPrior(family, kernel)
         return GaussianProcessPrior(family, kernel, places, learn_inducing=learned, mean=mean)
     spacing = _spacing(places, times)
     made = KERNELS[kernel](torch.Size([family.latents]))
     made.lengthscale = _start(length_scale, spacing) / spacing
     if isinstance(made, PeriodicKernel):
         made.period_length = (times[-1] - times[0]) / PERIODS / spacing
+    if chained:
+        return MarkovianProcessPrior(family, made, time_scale=spacing, time_origin=float(times[0]))
     return GaussianProcessPrior(
         family, made, places, learn_inducing=learned, mean=mean, time_scale=spacing, time_origin=float(times[0])
     )
+
+
+def _is_chain(kernel: Any, inducing: Any, mean: Any) -> bool:
+    """Whether the prior can do without inducing points: Matérn, with nothing that asks for some."""
+    matern = kernel.startswith("matern") if isinstance(kernel, str) else isinstance(kernel, MaternKernel)
+    return matern and mean is None and isinstance(inducing, str) and inducing == "fixed"
+
+
+def _prefers_chain(observations: Observations, kernel: Any, inducing: Any, mean: Any) -> bool:
+    """Where it can, and trials are long."""
+    return _is_chain(kernel, inducing, mean) and int(observations.exists.sum(1).max(initial=0)) > LONG
 
 
 def _start(length_scale: float | str, spacing: float) -> float:
@@ -70,7 +94,7 @@ def _start(length_scale: float | str, spacing: float) -> float:
 
 
 def _places(
-    inducing: Any, n_inducing: int | str, times: NDArray[np.float64], latents: int
+    inducing: Any, n_inducing: int | str | None, times: NDArray[np.float64], latents: int
 ) -> tuple[torch.Tensor, bool]:
     """τ, and whether it is learned."""
     if not isinstance(inducing, str):
@@ -86,10 +110,10 @@ def _places(
     return torch.linspace(float(times[0]), float(times[-1]), count, dtype=torch.float64), inducing == "learned"
 
 
-def _count(n_inducing: int | str, available: int) -> int:
-    if isinstance(n_inducing, str):
+def _count(n_inducing: int | str | None, available: int) -> int:
+    if not isinstance(n_inducing, int):
         return min(available, max(FEWEST, available // 5))
-    wanted = int(n_inducing)
+    wanted = n_inducing
     if wanted > available:
         warnings.warn(errors.too_many_inducing(wanted, available), stacklevel=2)
     return min(wanted, available)

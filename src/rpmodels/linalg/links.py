@@ -40,10 +40,17 @@ class Between(NamedTuple):
     spread: Float[Tensor, "M N d d"]
 
 
+class Round(NamedTuple):
+    """Every second link, and the states after them, which are integrated out."""
+
+    first: Links
+    between: Between
+
+
 class Reduced(NamedTuple):
     """What every round has integrated out, and what all of it comes to."""
 
-    rounds: tuple[Between, ...]
+    rounds: tuple[Round, ...]
     last: Float[Tensor, "N d d"]
     """The covariance of the last state."""
     log_z: Float[Tensor, "N"]
@@ -59,13 +66,13 @@ class Moments(NamedTuple):
 
 def reduced(links: Links, what: str) -> Reduced:
     """Integrate every second state out, and again among those left; `what` names the chain where it fails."""
-    rounds: list[Between] = []
+    rounds: list[Round] = []
     log_z = links.A.new_zeros(links.A.shape[1])
     while (count := len(links.A) // 2) > 0:
         first, second = (Links(*(each[start : 2 * count : 2] for each in links)) for start in (0, 1))
         joint, between, gained = _joined(first, second, what)
         log_z = log_z + gained.sum(0)
-        rounds.append(between)
+        rounds.append(Round(first, between))
         alone = len(links.A) > 2 * count
         links = Links(*map(torch.cat, zip(joint, (each[-1:] for each in links), strict=True))) if alone else joint
     return Reduced(tuple(rounds), links.C[0], log_z)
@@ -105,7 +112,7 @@ def moments(chain: Reduced) -> Moments:
     nothing = torch.zeros_like(chain.last)
     covariance = torch.stack([nothing, chain.last])
     mean, pairs = covariance[..., :1] * 0.0, nothing[None]
-    for left, right, shift, spread in reversed(chain.rounds):
+    for _, (left, right, shift, spread) in reversed(chain.rounds):
         count = len(left)
         begins, ends, pair = covariance[:count], covariance[1 : count + 1], pairs[:count]
         with_left = left @ begins + right @ pair
@@ -121,9 +128,32 @@ def drawn(chain: Reduced, noise: Float[Tensor, "T N d 1"]) -> Float[Tensor, "T N
     """A joint draw of all states from standard normal noise: each between its neighbours, which are drawn before it."""
     nothing = torch.zeros_like(noise[0])
     states, begun = torch.stack([nothing, nothing]), 0
-    for left, right, shift, spread in reversed(chain.rounds):
+    for _, (left, right, shift, spread) in reversed(chain.rounds):
         count = len(left)
         own = cholesky(spread, "a conditional covariance of a chain") @ noise[begun : begun + count]
         states = interleaved(states, left @ states[:count] + right @ states[1 : count + 1] + shift + own)
         begun += count
     return states[1:-1]
+
+
+def ahead(chain: Reduced, what: str) -> Moments:
+    """Of every state given what is said of those before it: the Kalman filter, a step ahead, in log₂ T rounds."""
+    mean, covariance = torch.zeros_like(chain.last[..., :1])[None], chain.last[None]
+    for first, _ in reversed(chain.rounds):
+        count = len(first.A)
+        later = Links(*(each[1:] for each in first))
+        moved = _moved(later, mean[: count - 1], covariance[: count - 1], what)
+        mean = torch.cat([interleaved(torch.cat([first.b[:1], moved.mean]), mean[:count]), mean[count:]])
+        covariance = torch.cat(
+            [interleaved(torch.cat([first.C[:1], moved.covariance]), covariance[:count]), covariance[count:]]
+        )
+    return Moments(mean[:-1], covariance[:-1])
+
+
+def _moved(links: Links, mean: Float[Tensor, "M N d 1"], covariance: Float[Tensor, "M N d d"], what: str) -> Moments:
+    """Along these links, with what each of them says of where it begins."""
+    root = cholesky(covariance, what)
+    eye = torch.eye(root.shape[-1], dtype=root.dtype, device=root.device)
+    known = root @ inverse_and_log_det(eye + root.mT @ links.J @ root, what)[0] @ root.mT
+    there = mean + known @ (links.h - links.J @ mean)
+    return Moments(links.A @ there + links.b, links.A @ known @ links.A.mT + links.C)

@@ -14,7 +14,7 @@ from rpmodels.priors.linear_dynamics import LinearDynamicsPrior
 from rpmodels.priors.linear_dynamics_posterior import LinearDynamicsPosterior
 from rpmodels.priors.markov_chain import MarkovChainPosterior, MarkovChainPrior, stationary
 from rpmodels.priors.markovian_process import MarkovianProcessPosterior, MarkovianProcessPrior
-from rpmodels.priors.prior import HasCovariance, HasLogDensity, IndependentSites, Posterior, Prior
+from rpmodels.priors.prior import HasCovariance, HasFilter, HasLogDensity, IndependentSites, Posterior, Predicts, Prior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
 from rpmodels.priors.structured import AgeSimplex, ProductSimplex
 
@@ -32,6 +32,7 @@ __all__ = [
     "GaussianProcessPrior",
     "GraphPosterior",
     "HasCovariance",
+    "HasFilter",
     "HasInducing",
     "HasLengthScales",
     "HasLogDensity",
@@ -50,6 +51,7 @@ __all__ = [
     "MarkovianProcessPosterior",
     "MarkovianProcessPrior",
     "Posterior",
+    "Predicts",
     "Prior",
     "ProductSimplex",
     "Simplex",

@@ -1,7 +1,7 @@
 """log p(Z) of Markovian processes in O(T): where every latent is known, its derivatives are a chain of their own.
 
-A step of the state s = (z, v) says of z_{t+1}, given v_t, N(A_zz z_t + A_zv v_t, Q_zz), which is a potential on v_t; and
-of v_{t+1}, given z_{t+1} as well, a step of the chain of v.
+A step of the state s = (z, v) says of z_{t+1}, given v_t, N(A_zz z_t + A_zv v_t, Q_zz), which is a potential on v_t;
+and of v_{t+1}, given z_{t+1} as well, a step of the chain of v.
 """
 
 import torch
@@ -14,7 +14,7 @@ from rpmodels.priors.matern import Steps
 
 
 def log_density(steps: Steps, z: Float[Tensor, "R N T K"], exists: Bool[Tensor, "N T"]) -> Float[Tensor, "R N"]:
-    """Steps are [n, T, K, p, p] to each site from the one before; sites in the order of time, those that exist first."""
+    """Steps are [n, T, K, p, p] to each site from the one before; in the order of time, those that exist first."""
     A, Q = steps
     before = torch.cat([torch.zeros_like(z[..., :1, :]), z[..., :-1, :]], -2)
     off = z - A[..., 0, 0] * before

@@ -7,6 +7,7 @@ last, where nothing follows from them.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -96,6 +97,13 @@ class GaussianChain:
         return ConditionedChain(links.reduced(chain, WHAT), trials, self.size)
 
 
+class LatentMoments(NamedTuple):
+    """Of the latents of every group, site by site in the order of time."""
+
+    mean: Float[Tensor, "N T G B"]
+    covariance: Float[Tensor, "N T G B B"]
+
+
 @dataclass(frozen=True)
 class ConditionedChain:
     """What the latents of a chain are, given what was said of them."""
@@ -110,27 +118,27 @@ class ConditionedChain:
         return torch.unflatten(self.reduced.log_z, 0, (self.trials, -1)).sum(1)
 
     @cached_property
-    def _moments(self) -> links.Moments:
-        return links.moments(self.reduced)
+    def marginals(self) -> "LatentMoments":
+        """Of every site."""
+        return self._of_latents(links.moments(self.reduced))
+
+    @cached_property
+    def ahead(self) -> "LatentMoments":
+        """Of every site, given what is said of those before it in time."""
+        return self._of_latents(links.ahead(self.reduced, WHAT))
 
     def _by_trial(self, values: Float[Tensor, "T M *d"]) -> Float[Tensor, "N T G *d"]:
         return torch.unflatten(values, 1, (self.trials, -1)).transpose(0, 1)
 
-    @cached_property
-    def mean(self) -> Float[Tensor, "N T G B"]:
-        """Of the latents."""
-        return torch.unflatten(self._by_trial(self._moments.mean)[..., 0], -1, (self.size, -1))[..., 0]
-
-    @cached_property
-    def covariance(self) -> Float[Tensor, "N T G B B"]:
-        """Of the latents of a group at one site."""
-        each = self._moments.covariance.shape[-1] // self.size
-        return self._by_trial(self._moments.covariance)[..., ::each, ::each]
+    def _of_latents(self, moments: links.Moments) -> "LatentMoments":
+        mean, covariance = (self._by_trial(each) for each in moments)
+        each = covariance.shape[-1] // self.size
+        return LatentMoments(mean[..., ::each, 0], covariance[..., ::each, ::each])
 
     def draw(self, generator: torch.Generator) -> Float[Tensor, "N T G B"]:
         """Joint over all sites."""
-        count, chains, d = self._moments.mean.shape[:3]
-        noise = noise_like(self._moments.mean.new_empty(count, chains, d, 1), generator)
+        sites = sum(len(each.first.A) for each in self.reduced.rounds)
+        noise = noise_like(self.reduced.last.new_empty(sites, *self.reduced.last.shape[:2], 1), generator)
         states = self._by_trial(links.drawn(self.reduced, noise))[..., 0]
         return torch.unflatten(states, -1, (self.size, -1))[..., 0]
 

@@ -21,10 +21,12 @@ from rpmodels.families import Family, Gaussian
 from rpmodels.priors.conditioning import conditioned
 from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState, Projection, Seen, by_groups
 from rpmodels.priors.length_scales import HasLengthScales
-from rpmodels.priors.prior import HasCovariance, HasLogDensity, Posterior
+from rpmodels.priors.prior import HasCovariance, HasFilter, HasLogDensity, Posterior
 
 
-class GaussianProcessPrior(HasInducing, HasLengthScales, HasLogDensity[Gaussian], HasCovariance[Gaussian]):
+class GaussianProcessPrior(
+    HasInducing, HasLengthScales, HasFilter[Gaussian], HasLogDensity[Gaussian], HasCovariance[Gaussian]
+):
     """z_k ~ GP(mean_k, κ_k), k = 1 … K.
 
     Args:
@@ -221,6 +223,12 @@ class GaussianProcessPrior(HasInducing, HasLengthScales, HasLogDensity[Gaussian]
     def from_state(self, state: InducingState, sites: Sites) -> InducingPosterior:
         """The posterior of the latents under a given q(v) (A24–A28)."""
         return InducingPosterior(self, sites, state, self.project(sites))
+
+    def filtered(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> Float[Tensor, "N T D"]:
+        """One conditioning for every site: T times the cost of `condition`. Sites are in the order of time."""
+        place = torch.arange(potentials.shape[1], device=potentials.device)[:, None]
+        known = (torch.where(place <= t, potentials, 0.0) for t in range(len(place)))
+        return torch.stack([self.condition(each, sites).eta[:, t] for t, each in enumerate(known)], 1)
 
     def sample(self, sites: Sites, generator: torch.Generator) -> Float[Tensor, "N T K"]:
         """Joint draws over the sites of every trial."""

@@ -13,18 +13,18 @@ from gpytorch.kernels import Kernel, MaternKernel
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rpmodels import errors, linalg
+from rpmodels import errors
 from rpmodels.carriers import Doubles, Sites
 from rpmodels.families import Family, Gaussian
 from rpmodels.priors import derivatives, matern
 from rpmodels.priors.driving import wide
-from rpmodels.priors.gaussian_chain import ConditionedChain, GaussianChain, InTime
+from rpmodels.priors.gaussian_chain import ConditionedChain, GaussianChain, InTime, LatentMoments
 from rpmodels.priors.inducing import by_groups
 from rpmodels.priors.length_scales import HasLengthScales
-from rpmodels.priors.prior import HasCovariance, HasLogDensity, Posterior
+from rpmodels.priors.prior import HasCovariance, HasFilter, HasLogDensity, Posterior, Predicts
 
 
-class MarkovianProcessPrior(HasLengthScales, HasLogDensity[Gaussian], HasCovariance[Gaussian]):
+class MarkovianProcessPrior(HasLengthScales, HasFilter[Gaussian], HasLogDensity[Gaussian], HasCovariance[Gaussian]):
     """z_k ~ GP(0, κ_k) with Matérn kernels κ_k of variance one, k = 1 … K.
 
     Args:
@@ -97,6 +97,10 @@ class MarkovianProcessPrior(HasLengthScales, HasLogDensity[Gaussian], HasCovaria
         h, W = path.arranged(first.movedim(-1, 1)), path.arranged(weight.movedim(-1, 1))
         return MarkovianProcessPosterior(self, sites, potentials, path, chain.condition(h, 0.5 * (W + W.mT)))
 
+    def filtered(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> Float[Tensor, "N T D"]:
+        """In one pass."""
+        return self.condition(potentials, sites).filtered
+
     def sample(self, sites: Sites, generator: torch.Generator) -> Float[Tensor, "N T K"]:
         """Joint draws over the sites of every trial."""
         nothing = torch.zeros(*sites.exists.shape, self._family.natural_size, dtype=self._kind)
@@ -110,7 +114,8 @@ class MarkovianProcessPrior(HasLengthScales, HasLogDensity[Gaussian], HasCovaria
         latents = torch.where(sites.exists[..., None], wide(z), 0.0).reshape(-1, count, length, self.latents)
         known = torch.stack([path.arranged(each) for each in latents.unbind()])
         each = derivatives.log_density(self._steps(path), known, exists)
-        return each.reshape(*draws, count).to(z.dtype)
+        density: Tensor = each.reshape(*draws, count).to(z.dtype)
+        return density
 
     def covariances(self, times: Float[Tensor, "T"], kept: Int[Tensor, "S"]) -> Float[Tensor, "S S K K"]:
         """κ_k of every latent by itself."""
@@ -120,11 +125,11 @@ class MarkovianProcessPrior(HasLengthScales, HasLogDensity[Gaussian], HasCovaria
 
     def parameter_kl(self) -> Float[Tensor, ""]:
         """Point estimates."""
-        return self.kernel.raw_lengthscale.new_zeros(())
+        return torch.zeros((), dtype=self._kind, device=self.clock.values.device)
 
 
 @dataclass(frozen=True)
-class MarkovianProcessPosterior(Posterior):
+class MarkovianProcessPosterior(Predicts):
     """q(Z) of Markovian processes: marginals, KL, joint draws, predictions at any other times."""
 
     prior: MarkovianProcessPrior
@@ -137,11 +142,20 @@ class MarkovianProcessPosterior(Posterior):
     def _rounded(self, values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         return values.to(self.potentials.dtype)
 
+    def _in_form(self, moments: LatentMoments) -> tuple[Float[Tensor, "N T K"], Float[Tensor, "..."]]:
+        """Mean, and covariance in the family's form, site by site."""
+        spread = self.prior.family.spread(self.path.back(moments.covariance))
+        return self.path.back(moments.mean).flatten(2), spread
+
     @cached_property
     def _moments(self) -> tuple[Float[Tensor, "N T K"], Float[Tensor, "..."]]:
-        """Mean, and covariance in the family's form."""
-        spread = self.prior.family.spread(self.path.back(self.chain.covariance))
-        return self.path.back(self.chain.mean).flatten(2), spread
+        return self._in_form(self.chain.marginals)
+
+    @property
+    def filtered(self) -> Float[Tensor, "N T D"]:
+        """η of every site given the past and the present alone."""
+        before = self.prior.family.natural(*self._in_form(self.chain.ahead))
+        return self._rounded(before + self.potentials)
 
     @property
     def latent_mean(self) -> Float[Tensor, "N T K"]:
