@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rpmodels import checks, errors, learning
 from rpmodels.carriers import Sites
-from rpmodels.estimators import kernels, layout
+from rpmodels.estimators import kernels, layout, parts
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator
@@ -19,7 +19,7 @@ from rpmodels.estimators.kernels import LONG, RULES
 from rpmodels.estimators.posteriors import LatentMarginals, LatentPosterior, described, moments_of
 from rpmodels.estimators.series import atoms_of_series, check_clock, read_series, times_ahead
 from rpmodels.families import Family, Gaussian
-from rpmodels.inference import summed_potentials
+from rpmodels.inference import FreeInducing, summed_potentials
 from rpmodels.mixtures import AtomPolicy
 from rpmodels.observations import Observations
 from rpmodels.priors import HasFilter, HasInducing, HasLengthScales, Predicts, Prior
@@ -57,9 +57,9 @@ class RPGPFA(ContinuousEstimator):
         "of every latent; one of your own in your own units of time, of batch shape () or (K,)", default="rbf",
     )  # fmt: skip
     n_inducing: int | str | None = argument(
-        RULES["n_inducing"], "M; all time points make the GP exact; None: exact without any, for Matérn kernels alone, at "
-        "a cost of O(T); auto: a fifth of the time points, twenty at least, or None for Matérn kernels on trials of more "
-        f"than {LONG}", default="auto",
+        RULES["n_inducing"], "M; all time points make the GP exact; None: exact without any, at a cost of O(T), for "
+        "Matérn kernels alone; auto: None for Matérn kernels on trials of more than 500 times, else a fifth of the "
+        "time points, twenty at least", default="auto",
     )  # fmt: skip
     inducing: Any = argument(RULES["inducing"], "evenly spaced, learned, or places (M,) or (K, M)", default="fixed")
     mean: Any = argument(RULES["mean"], "function of time; None is zero", default=None)
@@ -69,7 +69,7 @@ class RPGPFA(ContinuousEstimator):
     )  # fmt: skip
     window: int | None = argument(
         checks.Nothing() | checks.Integer(2),
-        "length of the pieces that a long recording is cut into; None: one piece, for Matérn kernels alone", default=200,
+        "length of the pieces that a long recording is cut into; None: it stays whole, for Matérn kernels", default=200,
     )  # fmt: skip
     max_iter = 400
     learning_rate = 2e-2
@@ -117,8 +117,9 @@ class RPGPFA(ContinuousEstimator):
 
     def _prior(self, family: Family, observations: Observations) -> Prior:
         prior = kernels.gaussian_process(
-            family, observations, self.kernel, self.n_inducing, self.inducing, self.mean, self.length_scale
-        )
+            family, observations, self.kernel, self.n_inducing, self.inducing, self.mean, self.length_scale,
+            needs_inducing=isinstance(parts.e_step(self._chosen().inference.e_step), FreeInducing),
+        )  # fmt: skip
         if self.window is None and isinstance(prior, HasInducing) and observations.n_sites > LONG:
             expected = f"a number where trials or recordings have more than {LONG} times, or kernel='matern32'"
             raise errors.bad_value("window", expected, None)

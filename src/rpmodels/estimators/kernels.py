@@ -47,6 +47,8 @@ def gaussian_process(
     inducing: Any,
     mean: Any,
     length_scale: float | str,
+    *,
+    needs_inducing: bool = False,
 ) -> GaussianProcessPrior | MarkovianProcessPrior:
     """The prior of RP-GPFA: the library's kernels run on a clock whose unit is one inducing spacing.
 
@@ -56,7 +58,8 @@ def gaussian_process(
     for name, value in zip(RULES, (kernel, n_inducing, inducing, mean, length_scale), strict=True):
         RULES[name].check(name, value)
     times = np.unique(observations.times[observations.exists])
-    chained = n_inducing is None or (n_inducing == "auto" and _prefers_chain(observations, kernel, inducing, mean))
+    long = n_inducing == "auto" and not needs_inducing and int(observations.exists.sum(1).max(initial=0)) > LONG
+    chained = n_inducing is None or (long and _is_chain(kernel, inducing, mean))
     if chained and not _is_chain(kernel, inducing, mean):
         got = "another kernel, a mean or inducing places"
         raise errors.bad_value("n_inducing", "a number or 'auto', unless the kernel alone is given, a Matérn one", got)
@@ -82,11 +85,6 @@ def _is_chain(kernel: Any, inducing: Any, mean: Any) -> bool:
     """Whether the prior can do without inducing points: Matérn, with nothing that asks for some."""
     matern = kernel.startswith("matern") if isinstance(kernel, str) else isinstance(kernel, MaternKernel)
     return matern and mean is None and isinstance(inducing, str) and inducing == "fixed"
-
-
-def _prefers_chain(observations: Observations, kernel: Any, inducing: Any, mean: Any) -> bool:
-    """Where it can, and trials are long."""
-    return _is_chain(kernel, inducing, mean) and int(observations.exists.sum(1).max(initial=0)) > LONG
 
 
 def _start(length_scale: float | str, spacing: float) -> float:

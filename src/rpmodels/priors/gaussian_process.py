@@ -88,6 +88,11 @@ class GaussianProcessPrior(
         return int(self.tau.shape[-1])
 
     @property
+    def approach(self) -> str:
+        """How many inducing points there are."""
+        return f"{self.n_inducing} inducing points"
+
+    @property
     def inducing(self) -> Float[Tensor, "*K M"]:
         """τ in the user's units."""
         origin, scale = self.clock.values

@@ -51,6 +51,11 @@ class HasLengthScales(Prior[Gaussian]):
         """K."""
 
     @property
+    @abstractmethod
+    def approach(self) -> str:
+        """By what its posteriors are found, in words."""
+
+    @property
     def time_origin(self) -> float:
         """Where the prior's clock begins."""
         return float(self.clock.values[0])

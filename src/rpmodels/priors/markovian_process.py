@@ -57,6 +57,11 @@ class MarkovianProcessPrior(HasLengthScales, HasFilter[Gaussian], HasLogDensity[
         return self._family.latents
 
     @property
+    def approach(self) -> str:
+        """Without inducing points."""
+        return "exact without inducing points"
+
+    @property
     def couples_sites(self) -> bool:
         """The sites of a trial teach each other."""
         return True
