@@ -1,4 +1,4 @@
-"""RP-GPFA without inducing points, as a user meets it: chosen, refused, the same as with all of them, whole recordings."""
+"""RP-GPFA without inducing points: chosen, refused, the same as with one at every time, whole recordings."""
 
 import numpy as np
 import pytest
@@ -99,15 +99,15 @@ def prior_of(length, **options):
 
 
 def test_by_itself_where_trials_are_long_and_the_kernel_is_matern():
-    assert isinstance(prior_of(501, kernel="matern52"), MarkovianProcessPrior)
-    assert isinstance(prior_of(501, kernel=matern()), MarkovianProcessPrior)
-    assert isinstance(prior_of(500, kernel="matern52"), GaussianProcessPrior)
-    assert isinstance(prior_of(501), GaussianProcessPrior)
-    assert isinstance(prior_of(501, kernel="matern52", n_inducing=30), GaussianProcessPrior)
-    assert isinstance(prior_of(501, kernel="matern52", inducing="learned"), GaussianProcessPrior)
-    assert isinstance(prior_of(501, kernel="matern52", mean=ConstantMean()), GaussianProcessPrior)
+    assert isinstance(prior_of(1001, kernel="matern52"), MarkovianProcessPrior)
+    assert isinstance(prior_of(1001, kernel=matern()), MarkovianProcessPrior)
+    assert isinstance(prior_of(1000, kernel="matern52"), GaussianProcessPrior)
+    assert isinstance(prior_of(1001), GaussianProcessPrior)
+    assert isinstance(prior_of(1001, kernel="matern52", n_inducing=30), GaussianProcessPrior)
+    assert isinstance(prior_of(1001, kernel="matern52", inducing="learned"), GaussianProcessPrior)
+    assert isinstance(prior_of(1001, kernel="matern52", mean=ConstantMean()), GaussianProcessPrior)
     needs = rp.Inference(e_step="free_inducing")
-    assert isinstance(prior_of(501, kernel="matern52", inference=needs), GaussianProcessPrior)
+    assert isinstance(prior_of(1001, kernel="matern52", inference=needs), GaussianProcessPrior)
 
 
 def test_length_scales_begin_where_they_do_with_inducing_points():
@@ -136,13 +136,13 @@ def test_free_inducing_variables_want_some():
 
 
 def test_a_recording_stays_whole():
-    x = rp.datasets.plain_ball(n_trials=1, n_times=700, random_state=0).x[0]
+    x = rp.datasets.plain_ball(n_trials=1, n_times=1100, random_state=0).x[0]
     model = made(rp.RPGPFA, kernel="matern32", window=None, **FAST).fit(x)
     assert isinstance(model.model_.prior, MarkovianProcessPrior)
-    assert model.transform(x).shape == (700, 1)
-    assert model.filter(x).mean.shape == (700, 1)
+    assert model.transform(x).shape == (1100, 1)
+    assert model.filter(x).mean.shape == (1100, 1)
     assert model.forecast(x, 4).mean.shape == (4, 1)
-    gaps = np.arange(700) % 7 != 0
+    gaps = np.arange(1100) % 7 != 0
     times = np.cumsum(np.where(gaps, 0.1, 0.3)) + 1.7e9
     timed = made(rp.RPGPFA, kernel="matern32", window=None, **FAST).fit({"x": x}, times=times, presence={"x": gaps})
     assert np.isfinite(timed.posterior({"x": x}, times=times).covariance).all()

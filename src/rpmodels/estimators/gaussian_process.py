@@ -58,7 +58,7 @@ class RPGPFA(ContinuousEstimator):
     )  # fmt: skip
     n_inducing: int | str | None = argument(
         RULES["n_inducing"], "M; all time points make the GP exact; None: exact without any, at a cost of O(T), for "
-        "Matérn kernels alone; auto: None for Matérn kernels on trials of more than 500 times, else a fifth of the "
+        "Matérn kernels alone; auto: None for Matérn kernels on trials of more than 1000 times, else a fifth of the "
         "time points, twenty at least", default="auto",
     )  # fmt: skip
     inducing: Any = argument(RULES["inducing"], "evenly spaced, learned, or places (M,) or (K, M)", default="fixed")

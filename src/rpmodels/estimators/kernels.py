@@ -35,7 +35,7 @@ RULES: dict[str, Rule] = {
 FEWEST = 20
 PERIODS = 2.0
 """A periodic kernel starts with this many periods in the longest trial."""
-LONG = 500
+LONG = 1000
 """Times in a trial beyond which a Matérn kernel does without inducing points."""
 
 

@@ -24,7 +24,7 @@ def text(estimator: Any, longest: int) -> str:
 
 
 def fitted(estimator: Any) -> str:
-    """Score with its ceiling, how smooth latents were found, steps, starts, why training stopped, and what it was fitted to."""
+    """Score with its ceiling, inducing points, steps, starts, why training stopped, and what it was fitted to."""
     score = estimator.score_
     label = f", {score.label} score" if score.label else ""
     value = f"{float(score):.4g}{score.error}"
