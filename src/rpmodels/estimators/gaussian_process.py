@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 
 from rpmodels import checks, errors, learning
 from rpmodels.carriers import Sites
-from rpmodels.estimators import kernels, layout, parts
+from rpmodels.estimators import kernels, layout
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator
 from rpmodels.estimators.description import Coordinates, Description
-from rpmodels.estimators.kernels import LONG, RULES
+from rpmodels.estimators.kernels import RULES
 from rpmodels.estimators.posteriors import LatentMarginals, LatentPosterior, described, moments_of
 from rpmodels.estimators.series import atoms_of_series, check_clock, read_series, times_ahead
-from rpmodels.families import Family, Gaussian
-from rpmodels.inference import FreeInducing, summed_potentials
+from rpmodels.families import Family
+from rpmodels.inference import summed_potentials
 from rpmodels.mixtures import AtomPolicy
 from rpmodels.observations import Observations
-from rpmodels.priors import HasFilter, HasInducing, HasLengthScales, Predicts, Prior
+from rpmodels.priors import Predicts, Prior, ProcessPrior
 
 INTERVAL = 100
 """Steps between two halvings of the starts."""
@@ -57,7 +57,8 @@ class RPGPFA(ContinuousEstimator):
         "of every latent; one of your own in your own units of time, of batch shape () or (K,)", default="rbf",
     )  # fmt: skip
     n_inducing: int | str | None = argument(
-        RULES["n_inducing"], "M; all time points make the GP exact; None: exact without any, at a cost of O(T), for "
+        checks.Nothing() | RULES["n_inducing"],
+        "M; all time points make the GP exact; None: exact without any, at a cost of O(T), for "
         "Matérn kernels alone; auto: None for Matérn kernels on trials of more than 1000 times, else a fifth of the "
         "time points, twenty at least", default="auto",
     )  # fmt: skip
@@ -116,14 +117,10 @@ class RPGPFA(ContinuousEstimator):
         return self._read(X, known=self._fitted().specs, overlap=False)[0]
 
     def _prior(self, family: Family, observations: Observations) -> Prior:
-        prior = kernels.gaussian_process(
+        return kernels.smooth(
             family, observations, self.kernel, self.n_inducing, self.inducing, self.mean, self.length_scale,
-            needs_inducing=isinstance(parts.e_step(self._chosen().inference.e_step), FreeInducing),
+            e_step=self._chosen().inference.e_step, whole=self.window is None,
         )  # fmt: skip
-        if self.window is None and isinstance(prior, HasInducing) and observations.n_sites > LONG:
-            expected = f"a number where trials or recordings have more than {LONG} times, or kernel='matern32'"
-            raise errors.bad_value("window", expected, None)
-        return prior
 
     def _atoms(self, observations: Observations) -> AtomPolicy:
         return atoms_of_series(self._chosen().inference.atoms, observations)
@@ -145,7 +142,7 @@ class RPGPFA(ContinuousEstimator):
     @property
     def length_scales_(self) -> NDArray[Any]:
         """Length scale of every latent, in units of time (of the kernel's first part that has one)."""
-        return cast(HasLengthScales, self._fitted().prior).length_scales().cpu().numpy()
+        return cast(ProcessPrior, self._fitted().prior).length_scales().cpu().numpy()
 
     def posterior(self, X: Any, *, at: Any = None, **options: Any) -> LatentPosterior:
         """Means, covariances and joint draws of the latents, from whatever factors are present.
@@ -182,7 +179,7 @@ class RPGPFA(ContinuousEstimator):
         """
         observations, form = self._new(X, **options)
         model = self._fitted()
-        prior = cast(HasFilter[Gaussian], model.prior)
+        prior = cast(ProcessPrior, model.prior)
         recognised = model.pattern.recognised(observations)
         etas = [prior.filtered(summed_potentials(factors), batch.sites) for batch, factors in recognised]
         mean, covariance = moments_of(model, etas, observations.n_sites)

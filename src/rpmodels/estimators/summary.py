@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from rpmodels.observations import FactorSpec
-from rpmodels.priors import HasLengthScales
+from rpmodels.priors import ProcessPrior
 
 MOST_FACTORS = 6
 CHOICE = "channels"
@@ -34,7 +34,7 @@ def fitted(estimator: Any) -> str:
         starts(estimator.restarts_),
         f"stopped: {estimator.stop_reason_}",
     ]
-    if isinstance(estimator.model_.prior, HasLengthScales):
+    if isinstance(estimator.model_.prior, ProcessPrior):
         parts.insert(1, estimator.model_.prior.approach)
     found = _populations(estimator.model_)
     return f"{', '.join(parts)}; {factors(estimator.model_.specs, found, CHOICE in estimator.declared)}"

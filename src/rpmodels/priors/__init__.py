@@ -9,12 +9,12 @@ from rpmodels.priors.gaussian_process import GaussianProcessPrior
 from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState
 from rpmodels.priors.joint_chain import JointChain, JointChainPosterior
 from rpmodels.priors.kalman import LatentState
-from rpmodels.priors.length_scales import HasLengthScales
 from rpmodels.priors.linear_dynamics import LinearDynamicsPrior
 from rpmodels.priors.linear_dynamics_posterior import LinearDynamicsPosterior
 from rpmodels.priors.markov_chain import MarkovChainPosterior, MarkovChainPrior, stationary
-from rpmodels.priors.markovian_process import MarkovianProcessPosterior, MarkovianProcessPrior
-from rpmodels.priors.prior import HasCovariance, HasFilter, HasLogDensity, IndependentSites, Posterior, Predicts, Prior
+from rpmodels.priors.markovian_process import MarkovianProcessPrior
+from rpmodels.priors.prior import HasCovariance, HasLogDensity, IndependentSites, Posterior, Predicts, Prior
+from rpmodels.priors.process import ProcessPrior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
 from rpmodels.priors.structured import AgeSimplex, ProductSimplex
 
@@ -32,9 +32,7 @@ __all__ = [
     "GaussianProcessPrior",
     "GraphPosterior",
     "HasCovariance",
-    "HasFilter",
     "HasInducing",
-    "HasLengthScales",
     "HasLogDensity",
     "IndependentSites",
     "InducingPosterior",
@@ -48,11 +46,11 @@ __all__ = [
     "LinearDynamicsPrior",
     "MarkovChainPosterior",
     "MarkovChainPrior",
-    "MarkovianProcessPosterior",
     "MarkovianProcessPrior",
     "Posterior",
     "Predicts",
     "Prior",
+    "ProcessPrior",
     "ProductSimplex",
     "Simplex",
     "stationary",

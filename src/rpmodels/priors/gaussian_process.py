@@ -20,13 +20,11 @@ from rpmodels.carriers import Doubles, Sites
 from rpmodels.families import Family, Gaussian
 from rpmodels.priors.conditioning import conditioned
 from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState, Projection, Seen, by_groups
-from rpmodels.priors.length_scales import HasLengthScales
-from rpmodels.priors.prior import HasCovariance, HasFilter, HasLogDensity, Posterior
+from rpmodels.priors.prior import HasCovariance, HasLogDensity, Posterior
+from rpmodels.priors.process import ProcessPrior
 
 
-class GaussianProcessPrior(
-    HasInducing, HasLengthScales, HasFilter[Gaussian], HasLogDensity[Gaussian], HasCovariance[Gaussian]
-):
+class GaussianProcessPrior(HasInducing, ProcessPrior, HasLogDensity[Gaussian], HasCovariance[Gaussian]):
     """z_k ~ GP(mean_k, κ_k), k = 1 … K.
 
     Args:

@@ -20,11 +20,11 @@ from rpmodels.priors import derivatives, matern
 from rpmodels.priors.driving import wide
 from rpmodels.priors.gaussian_chain import ConditionedChain, GaussianChain, InTime, LatentMoments
 from rpmodels.priors.inducing import by_groups
-from rpmodels.priors.length_scales import HasLengthScales
-from rpmodels.priors.prior import HasCovariance, HasFilter, HasLogDensity, Posterior, Predicts
+from rpmodels.priors.prior import HasCovariance, HasLogDensity, Posterior, Predicts
+from rpmodels.priors.process import ProcessPrior
 
 
-class MarkovianProcessPrior(HasLengthScales, HasFilter[Gaussian], HasLogDensity[Gaussian], HasCovariance[Gaussian]):
+class MarkovianProcessPrior(ProcessPrior, HasLogDensity[Gaussian], HasCovariance[Gaussian]):
     """z_k ~ GP(0, κ_k) with Matérn kernels κ_k of variance one, k = 1 … K.
 
     Args:
@@ -38,7 +38,7 @@ class MarkovianProcessPrior(HasLengthScales, HasFilter[Gaussian], HasLogDensity[
         super().__init__()
         if not isinstance(family, Gaussian):
             raise errors.not_gaussian("MarkovianProcessPrior", type(family).__name__)
-        if not isinstance(kernel, MaternKernel) or (kernel.ard_num_dims or 1) != 1:
+        if type(kernel) is not MaternKernel or (kernel.ard_num_dims or 1) != 1:
             raise errors.not_markovian(type(kernel).__name__)
         if tuple(kernel.batch_shape) not in ((), (family.latents,)):
             raise errors.wrong_batch_shape("kernel", family.latents, tuple(kernel.batch_shape))

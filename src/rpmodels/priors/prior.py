@@ -113,14 +113,6 @@ class HasCovariance(Prior[F_co]):
         """Cov[z_t, z_s] between those of these sites that are kept, inputs left out."""
 
 
-class HasFilter(Prior[F_co]):
-    """A prior over latents in time that says what is known of each site by then."""
-
-    @abstractmethod
-    def filtered(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> Float[Tensor, "N T D"]:
-        """η of every site's marginal given the potentials of the past and the present alone."""
-
-
 class Predicts(Posterior):
     """A posterior that reaches beyond its own sites."""
 
