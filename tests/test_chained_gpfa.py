@@ -64,6 +64,13 @@ def test_its_verbs_are_those_of_the_sparse_one(both):
     assert [each.shape for each in exact.posterior(x).sample(2)] == [(8, BINS, 1)] * 2
 
 
+def test_log_w_by_joint_draws_is_that_of_the_sparse_one(both):
+    x, sparse, exact = both
+    ours, theirs = exact.log_weight(x), sparse.log_weight(x)
+    error = np.hypot(ours.standard_error, theirs.standard_error)
+    assert (np.abs(ours.values - theirs.values) < 5 * error + 1e-3).all()
+
+
 @pytest.mark.parametrize("covariance", ["diagonal", "full"])
 def test_the_same_weights_have_the_same_scores(covariance):
     x = ball().x
