@@ -3,13 +3,15 @@
     python benchmarks/graph.py step
     python benchmarks/graph.py hierarchy --seeds 0 1 2
     python benchmarks/graph.py grid --seeds 0 1 2
+    python benchmarks/graph.py field --seeds 0 1 2
+    python benchmarks/graph.py mixture --seeds 0 1 2
     python benchmarks/graph.py durations --seeds 0 1 2
     python benchmarks/graph.py superposed --seeds 0 1 2
 
 One thread. `step`: six latents of four states, tree width 2, 10 000 observations in a step, processor time.
 `hierarchy`: place → objects → views. `grid`: 3 × 30 binary latents, each with its right and lower neighbour.
-`durations`: a semi-Markov chain by (state, age). `superposed`: two chains of digits in one image. Both as parts, the
-best of some random starts.
+`field`: the same grid by potentials of neighbours. `mixture`: latents from four normals, behind two linear views.
+`durations`: a semi-Markov chain. `superposed`: two chains of digits in one image. Both are `RPHMM` by its defaults.
 """
 
 import argparse
@@ -19,21 +21,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 import rpmodels as rp
-from graph_worlds import World, grid, hierarchy, runs_of, semi_markov, superposed
+from graph_worlds import World, clusters, grid, hierarchy, runs_of, semi_markov, spins, superposed
 from rpmodels import metrics
+from rpmodels.carriers import Sites
 from rpmodels.families import JointStates
-from rpmodels.fitted import FittedRPM
-from rpmodels.learning import TrainingSettings
 from rpmodels.learning.loop import GOAL
 from rpmodels.learning.objective import RPMObjective
-from rpmodels.priors import AgeSimplex, JointChain, JointChainPosterior
-from rpmodels.recognition import MLP, Linear
-from rpmodels.seeding import seeded
+from rpmodels.priors import DiscreteGraph
 
-Index = NDArray[np.int64]
 OBSERVATIONS, STATES, ROUNDS = 10_000, 4, 9
 
 
@@ -83,6 +80,20 @@ def accuracy(world: World, found: np.ndarray) -> list[float]:
     return values
 
 
+@torch.no_grad()
+def oracle(world: World) -> np.ndarray:
+    """The most probable configurations under the tables and views that made the data."""
+    assert world.log_likelihood is not None
+    states = world.told["states"]
+    tables = {name: torch.as_tensor(each) for name, each in world.tables.items()}
+    prior = world.prior or DiscreteGraph.fixed(states, world.told["parents"], tables).double()
+    said = torch.as_tensor(world.log_likelihood)
+    ways = [prior.family.targets([a])[1] for a in range(len(states))]
+    potentials = torch.stack([way.embed(said[:, None, a]) for a, way in enumerate(ways)]).sum(0)
+    posterior = prior.condition(potentials, Sites.single(len(said)))
+    return posterior.most_probable()[:, 0].numpy()
+
+
 def recovery(make: Callable[[int], World], seed: int, **settings: Any) -> None:
     world = make(seed)
     start = time.process_time()
@@ -92,66 +103,73 @@ def recovery(make: Callable[[int], World], seed: int, **settings: Any) -> None:
     family = model.model_.prior.family
     assert isinstance(family, JointStates)
     widest = max(len(node.latents) for node in family.tree.nodes)
+    best = "" if world.log_likelihood is None else f" (by the true model {np.mean(accuracy(world, oracle(world))):.4f})"
+    if world.strengths is not None:
+        best += f", couplings r = {np.corrcoef(world.strengths, _couplings(model, world))[0, 1]:.3f}"
     shown = np.round(values, 4).tolist() if len(values) < 8 else ""
     print(
-        f"seed {seed}: mean {np.mean(values):.4f}, least {min(values):.4f} {shown}; score {float(model.score_):.3f}, "
+        f"seed {seed}: mean {np.mean(values):.4f}{best}, least {min(values):.4f} {shown}; "
+        f"score {float(model.score_):.3f}, "
         f"largest clique {widest} latents, {model.n_iter_} steps, {taken:.0f} s of CPU",
         flush=True,
     )
 
 
-def best_of(make: Callable[[], rp.RPM], x: rp.Observations, steps: int, starts: int, seed: int) -> FittedRPM:
-    """The highest score of some starts from random weights."""
-    settings = TrainingSettings(max_iter=steps, learning_rate=1e-2, batch_size=20)
-    fitted = []
-    for start in range(starts):
-        with seeded(seed * 100 + start):
-            model = make()
-        fitted.append(rp.train(model, x, settings, random_state=seed * 100 + start))
-    return max(fitted, key=lambda each: float(each.score(x)))
+def _couplings(model: rp.RPGraph, world: World) -> list[float]:
+    """Of every clique of two spins, in the order of the states of the truth."""
+    found, names = model.predict(world.x), list(world.told["states"])
+    sign = {name: 1 if (found[:, a] == world.z[:, a]).mean() > 0.5 else -1 for a, name in enumerate(names)}
+    tables = model.potentials_
+    return [
+        0.25 * sign[a] * sign[b] * float(psi[0, 0] + psi[1, 1] - psi[0, 1] - psi[1, 0])
+        for (a, b), psi in tables.items()
+    ]
 
 
-def states_of(fitted: FittedRPM, x: rp.Observations) -> Index:
-    """Most probable sequences of configurations, (N, T, A)."""
-    found = [each.posterior for each in fitted.posterior(x)]
-    return np.concatenate([each.viterbi().numpy() for each in found if isinstance(each, JointChainPosterior)])
+def mixture(seed: int) -> None:
+    world, k = clusters(1_000, seed), 4
+    start = time.process_time()
+    full = rp.Recognition(covariance="full")
+    model = rp.RPFA(2, n_components=k, network="linear", recognition=full, random_state=seed).fit(world.x)
+    taken = time.process_time() - start
+    states = rp.RPCategorical(k, prior="learned", random_state=seed).fit(world.x).predict(world.x)
+    right = []
+    for found in (model.predict(world.x), states):
+        order = metrics.match_states(world.z, found, k)
+        right.append(float((order[found] == world.z).mean()))
+    print(
+        f"seed {seed}: components {right[0]:.4f}, RPCategorical {right[1]:.4f}, the true model {world.known:.4f}; "
+        f"score {float(model.score_):.3f}, {model.n_iter_} steps, {taken:.0f} s of CPU",
+        flush=True,
+    )
 
 
 def semi_markov_durations(seed: int) -> None:
-    world = semi_markov(60, 60, seed)
-    x = rp.read({"x": world.x}, series=True)
-
-    def make() -> rp.RPM:
-        prior = JointChain.durations(3, 10)
-        return rp.RPM(prior, {"x": Linear((6,), 3)}, targets={"x": ["state"]}, atoms=rp.mixtures.Pooled())
-
-    fitted = best_of(make, x, 150, 2, seed)
-    prior = fitted.prior
-    assert isinstance(prior, JointChain)
-    steps = prior.chain.transition
-    assert isinstance(steps, AgeSimplex)
-    found = states_of(fitted, x)[..., 0]
+    world = semi_markov(200, 60, seed)
+    start = time.process_time()
+    model = rp.RPHMM(3, durations=10, random_state=seed).fit(world.x)
+    taken = time.process_time() - start
+    found = model.predict(world.x)
     order = metrics.match_states(world.z.ravel(), found.ravel(), 3)
     of, lengths = runs_of(world.z[..., 0])
     distances = []
-    for state, learned in enumerate(steps.durations().double().numpy()):
+    for state, learned in enumerate(model.durations_):
         own = lengths[of == order[state]].clip(max=10)
         distances.append(0.5 * float(np.abs(np.bincount(own, minlength=11)[1:] / len(own) - learned).sum()))
     right = float((order[found] == world.z[..., 0]).mean())
     print(
-        f"seed {seed}: states {right:.4f}, total variation of durations {np.round(distances, 4).tolist()}", flush=True
+        f"seed {seed}: states {right:.4f}, total variation of durations {np.round(distances, 4).tolist()}; "
+        f"score {float(model.score_):.3f}, {model.n_iter_} steps, {taken:.0f} s of CPU",
+        flush=True,
     )
 
 
 def superposed_digits(seed: int) -> None:
     world = superposed(100, 50, seed)
-    x = rp.read({"x": world.x}, series=True)
-
-    def make() -> rp.RPM:
-        network = MLP((8, 8), 9, (50,), 0.2)
-        return rp.RPM(JointChain.factorial({"a": 3, "b": 3}), {"x": network}, atoms=rp.mixtures.Pooled())
-
-    found = states_of(best_of(make, x, 800, 3, seed), x)
+    start = time.process_time()
+    model = rp.RPHMM({"a": 3, "b": 3}, random_state=seed).fit(world.x)
+    taken = time.process_time() - start
+    found = model.predict(world.x)
     right = []
     for pair in ((0, 1), (1, 0)):  # which chain is which is free
         orders = [metrics.match_states(world.z[..., c].ravel(), found[..., d].ravel(), 3) for c, d in enumerate(pair)]
@@ -160,13 +178,17 @@ def superposed_digits(seed: int) -> None:
             for c, (d, order) in enumerate(zip(pair, orders, strict=True))
         ]
         right.append([float(value) for value in each])
-    print(f"seed {seed}: both chains {np.round(max(right, key=min), 4).tolist()}", flush=True)
+    print(
+        f"seed {seed}: both chains {np.round(max(right, key=min), 4).tolist()}; score {float(model.score_):.3f}, "
+        f"{model.n_iter_} steps, {taken:.0f} s of CPU",
+        flush=True,
+    )
 
 
 def main() -> None:
     torch.set_num_threads(1)
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=("step", "hierarchy", "grid", "durations", "superposed"))
+    parser.add_argument("what", choices=("step", "hierarchy", "grid", "field", "durations", "superposed", "mixture"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     given = parser.parse_args()
     if given.what == "step":
@@ -179,6 +201,10 @@ def main() -> None:
             semi_markov_durations(seed)
         elif given.what == "superposed":
             superposed_digits(seed)
+        elif given.what == "mixture":
+            mixture(seed)
+        elif given.what == "field":
+            recovery(lambda s: spins(500, s), seed, max_iter=200, n_init=2)
         else:
             recovery(lambda s: grid(500, s), seed, max_iter=200, n_init=2)
 

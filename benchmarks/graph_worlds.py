@@ -4,8 +4,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
+
+from rpmodels.carriers import Sites
+from rpmodels.priors import DiscreteGraph
 
 Table = NDArray[np.float64]
 
@@ -19,6 +23,12 @@ class World:
     told: dict[str, Any]
     tables: dict[str, Table] = field(default_factory=dict)
     """p(latent | parents), where they are simple."""
+    log_likelihood: Table | None = None
+    """(N, A, K) of what is seen of every latent, where that is one view alone."""
+    prior: DiscreteGraph | None = None
+    """What latents were drawn from, where tables do not say it."""
+    strengths: Table | None = None
+    """Of couplings, as `cliques` are told."""
 
 
 def hierarchy(n: int, seed: int, places: int = 4, objects: int = 6, kinds: int = 4, noise: float = 1.0) -> World:
@@ -61,16 +71,85 @@ def grid(n: int, seed: int, rows: int = 3, columns: int = 30, stay: float = 0.85
                 parents[f"z{r},{c}"] = [f"z{i},{j}" for i, j in near]
     names = [f"z{r},{c}" for r in range(rows) for c in range(columns)]
     flat = z.reshape(n, -1)
-    x = {}
+    x, said, tables = {}, [], {}
     for a, name in enumerate(names):
         means = random.standard_normal((2, 3))
-        x[f"x{name[1:]}"] = means[flat[:, a]] + noise * random.standard_normal((n, 3))
+        seen = means[flat[:, a]] + noise * random.standard_normal((n, 3))
+        x[f"x{name[1:]}"] = seen
+        said.append(-0.5 * np.square((seen[:, None] - means) / noise).sum(-1))
+        tables[name] = _votes(len(parents.get(name, ())), stay)
     told = {
         "states": dict.fromkeys(names, 2),
         "parents": parents,
         "targets": {f"x{name[1:]}": [name] for name in names},
     }
-    return World(x, flat, told)
+    return World(x, flat, told, tables, np.stack(said, 1))
+
+
+def _votes(parents: int, stay: float) -> Table:
+    """p(1 | parents): `stay` where most of them are 1, one half where there is no majority."""
+    table = np.zeros((2,) * (parents + 1))
+    for given in np.ndindex(*(2,) * parents):
+        votes = sum(2 * each - 1 for each in given)
+        one = stay if votes > 0 else 1.0 - stay if votes < 0 else 0.5
+        table[given] = 1.0 - one, one
+    return table
+
+
+def spins(n: int, seed: int, rows: int = 3, columns: int = 30, coupling: float = 0.5, noise: float = 0.7) -> World:
+    """Binary latents on a grid, coupled to their neighbours by strengths around ± `coupling`; one view of each."""
+    random = np.random.default_rng(seed)
+    places = list(np.ndindex(rows, columns))
+    names = [f"z{r},{c}" for r, c in places]
+    near = [((r, c), other) for r, c in places for other in ((r, c + 1), (r + 1, c)) if other in places]
+    cliques = [(f"z{a[0]},{a[1]}", f"z{b[0]},{b[1]}") for a, b in near]
+    strengths = coupling * random.choice([-1.0, 1.0], len(near)) * random.uniform(0.5, 1.5, len(near))
+    prior = DiscreteGraph.learned(dict.fromkeys(names, 2), cliques=cliques).double()
+    for clique, psi, strength in zip(cliques, prior.log_potentials, strengths, strict=True):
+        assert [prior.names[a] for a in prior.cliques[cliques.index(clique)]] == list(clique)
+        psi.data = strength * torch.tensor([1.0, -1.0, -1.0, 1.0], dtype=torch.float64)
+    with torch.no_grad():
+        z = prior.sample(Sites.single(n), torch.Generator().manual_seed(seed))[:, 0].numpy()
+    x, said = {}, []
+    for a, name in enumerate(names):
+        means = random.standard_normal((2, 3))
+        x[f"x{name[1:]}"] = means[z[:, a]] + noise * random.standard_normal((n, 3))
+        said.append(-0.5 * np.square((x[f"x{name[1:]}"][:, None] - means) / noise).sum(-1))
+    told = {
+        "states": dict.fromkeys(names, 2),
+        "cliques": cliques,
+        "targets": {f"x{name[1:]}": [name] for name in names},
+    }
+    return World(x, z, told, {}, np.stack(said, 1), prior, strengths)
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Two views (N, D) of points that come from clusters, these, and how well the truth itself tells them."""
+
+    x: dict[str, NDArray[Any]]
+    z: NDArray[np.int64]
+    known: float
+
+
+def clusters(n: int, seed: int, k: int = 4, noise: float = 0.7) -> Clusters:
+    """Clusters of a plane of unequal size and form, behind two linear views."""
+    random = np.random.default_rng(seed)
+    centres = 2.0 * np.stack([(np.cos(a), np.sin(a)) for a in 2 * np.pi * np.arange(k) / k])
+    shares = random.dirichlet(5.0 * np.ones(k))
+    roots = 0.4 * (np.eye(2) + 0.5 * random.standard_normal((k, 2, 2)))
+    z = random.choice(k, n, p=shares)
+    points = centres[z] + np.einsum("nij,nj->ni", roots[z], random.standard_normal((n, 2)))
+    maps = random.standard_normal((2, 2, 8))
+    x = {name: points @ m + noise * random.standard_normal((n, 8)) for name, m in zip("ab", maps, strict=True)}
+    wide, both = np.concatenate(list(x.values()), 1), np.concatenate(list(maps), 1)
+    logs = []
+    for share, centre, root in zip(shares, centres, roots, strict=True):
+        covariance = both.T @ root @ root.T @ both + noise**2 * np.eye(16)
+        apart = wide - centre @ both
+        form = (apart * np.linalg.solve(covariance, apart.T).T).sum(1)
+        logs.append(np.log(share) - 0.5 * form - 0.5 * np.linalg.slogdet(covariance)[1])
+    return Clusters(x, z, float((np.argmax(logs, 0) == z).mean()))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import gpytorch
@@ -35,6 +36,7 @@ from rpmodels.priors import (
     CircularPrior,
     DirichletPrior,
     DiscreteGraph,
+    GaussianMixturePrior,
     GaussianPrior,
     GaussianProcessPrior,
     JointChain,
@@ -76,11 +78,14 @@ PRIORS: dict[str, Callable[[], Prior]] = {
     "chain, dirichlet": lambda: MarkovChainPrior.dirichlet(3, 0.7),
     "graph, learned": lambda: graph_prior(DiscreteGraph.learned),
     "graph, dirichlet": lambda: graph_prior(DiscreteGraph.dirichlet),
+    "graph, field": lambda: graph_prior(partial(DiscreteGraph.learned, cliques=[("a", "b")])),
     "chains": lambda: JointChain.factorial({"a": 2, "b": 3}),
     "ages": lambda: JointChain.durations(2, 3),
     "topics": lambda: DirichletPrior.fixed(3, [0.7, 1.0, 2.0]),
     "gaussian": lambda: GaussianPrior(DiagonalGaussian(2)),
     "gaussian, full": lambda: GaussianPrior(FullGaussian(2), learned=True),
+    "mixture": lambda: mixture_prior(DiagonalGaussian(2)),
+    "mixture, full": lambda: mixture_prior(FullGaussian(2)),
     "process": lambda: process_prior(DiagonalGaussian(2)),
     "process, full": lambda: process_prior(FullGaussian(2)),
     "markovian process": lambda: markovian_prior(DiagonalGaussian(2)),
@@ -122,6 +127,15 @@ def markovian_prior(family: Any, nu: float = 2.5, lengths: Sequence[float] = (2.
     kernel = gpytorch.kernels.MaternKernel(nu=nu, batch_shape=torch.Size([family.latents]))
     kernel.lengthscale = torch.tensor(lengths)[:, None, None]
     return MarkovianProcessPrior(family, kernel)
+
+
+def mixture_prior(family: Any) -> GaussianMixturePrior:
+    """Three components of their own shapes."""
+    with seeded(0):
+        prior = GaussianMixturePrior(family, 3)
+        prior.roots.data += 0.3 * torch.randn_like(prior.roots)
+        prior.logits.data += torch.randn(3)
+    return prior
 
 
 def graph_prior(make: Callable[..., DiscreteGraph]) -> DiscreteGraph:
@@ -252,8 +266,8 @@ def _parts(seed: int) -> np.ndarray:
 
 
 SINGLE = {"retries": 0}
-OF_NAMES = ("states", "parents", "targets")
-"""What names the latents of a graph; one latent of a given size has none."""
+OF_NAMES = ("states", "parents", "targets", "n_states", "durations", "n_components")
+"""What names the latents of a graph or of several chains, their ages and components: a plain latent has none."""
 GRAPH = {
     "states": {"place": 2, "object": 3},
     "parents": {"object": ["place"]},

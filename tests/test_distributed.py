@@ -38,7 +38,8 @@ def test_two_processes_take_the_steps_of_one(results, case):
     alone, one, other = (results[name][case] for name in ("alone.0", "pair.0", "pair.1"))
     np.testing.assert_allclose(one["free_energy"], alone["free_energy"], atol=1e-9)
     assert one == other
-    assert one["score"] == pytest.approx(alone["score"], abs=1e-9)
+    # L-BFGS makes more of a last digit than a step does.
+    assert one["score"] == pytest.approx(alone["score"], abs=1e-8)
     assert np.ptp(alone["free_energy"]) > 0.01  # something was learnt, so equal gradients mean something
 
 

@@ -440,3 +440,117 @@ def test_labels_name_the_joint_states_of_their_targets():
     drawn, states = model.sample(20)
     assert set(drawn) == set(x)
     assert states.shape == (20, 4)
+
+
+# ---- potentials on cliques ---------------------------------------------------------------------------
+
+
+COUPLED = {"a": 2, "b": 3, "c": 2, "d": 2}
+RING = [("b", "a"), ("b", "c"), ("a", "c")]
+LEAF = {"d": ["c", "a"]}
+
+
+def coupled(seed=0, scale=1.5):
+    """Three latents in a ring of potentials, and one below two of them."""
+    with seeded(seed):
+        prior = DiscreteGraph.learned(COUPLED, LEAF, cliques=RING).double()
+        for psi in prior.log_potentials:
+            psi.data = scale * torch.randn_like(psi)
+    return prior
+
+
+def field(prior):
+    """p of every configuration, as potentials and tables define it."""
+    table = torch.zeros(tuple(COUPLED.values()), dtype=DOUBLE)
+    for clique in RING:
+        names = [name for name in COUPLED if name in clique]
+        shape = [COUPLED[name] if name in clique else 1 for name in COUPLED]
+        table = table + prior.log_potential(names).reshape(shape)
+    whole = torch.softmax(table[..., 0].flatten(), 0).reshape(table.shape[:-1])
+    return whole[..., None] * prior.table("d").permute(1, 0, 2)[:, None]  # axes c, a, d become a, b, c, d
+
+
+def test_potentials_on_cliques_are_a_normalised_field():
+    prior = coupled()
+    p = field(prior)
+    z = torch.tensor(list(itertools.product(*map(range, COUPLED.values()))))
+    density = prior.log_density(z[:, None], sites_of([1] * len(z)))
+    torch.testing.assert_close(density.exp(), p.flatten(), rtol=1e-10, atol=1e-12)
+    for a, name in enumerate(COUPLED):
+        expected = p.sum([b for b in range(4) if b != a])
+        torch.testing.assert_close(prior.marginals()[name], expected, rtol=1e-10, atol=1e-12)
+    says = potentials(prior, 2, 1)
+    posterior = prior.condition(says, Sites.single(2))
+    t = prior.family.statistic(z).double()
+    for n in range(2):
+        expected = torch.logsumexp(p.flatten().log() + t @ says[n, 0], 0)
+        assert posterior.log_partition[n].item() == pytest.approx(expected.item(), abs=1e-10)
+    order = prior.log_potential(("b", "a"))
+    torch.testing.assert_close(order, prior.log_potential(("a", "b")).T)
+
+
+def test_the_gradient_of_potentials_is_expected_less_prior_marginals():
+    """∂ log W/∂ log ψ = q(z_c) − p(z_c), also where F is stationary and marginals have no gradients."""
+    prior = coupled()
+    says = potentials(prior, 3, 1)
+    posterior = prior.condition(says, Sites.single(3)).stationary()
+    gradients = torch.autograd.grad(posterior.log_partition.sum(), list(prior.log_potentials))
+    p = field(prior)
+    for clique, found in zip(prior.cliques, gradients, strict=True):
+        names = [prior.names[a] for a in clique]
+        before = p.sum([b for b in range(4) if b not in clique]).flatten()
+        after = posterior.joint(names)[:, 0].flatten(1).sum(0)
+        torch.testing.assert_close(found, after - 3 * before, rtol=1e-9, atol=1e-10)
+
+
+def test_em_of_tables_below_a_field_never_lowers_the_likelihood():
+    prior, last = coupled(), -np.inf
+    says, weights = potentials(prior, 30, 1), torch.ones(30, dtype=DOUBLE)
+    for _ in range(10):
+        posterior = prior.condition(says, Sites.single(30))
+        assert posterior.log_partition.sum().item() > last - 1e-9
+        last = posterior.log_partition.sum().item()
+        prior.update(prior.sums(posterior, weights), 1.0)
+
+
+def test_couplings_are_learned(tmp_path):
+    """Five spins in a ring, each behind a vector of its own: joint states are as frequent as they were."""
+    random = np.random.default_rng(1000)
+    names = [f"s{a}" for a in range(5)]
+    pairs = [(names[a], names[(a + 1) % 5]) for a in range(5)]
+    strengths = np.array([0.9, -0.7, 0.5, 0.0, 0.8])
+    every = np.array(list(itertools.product((0, 1), repeat=5)))
+    spins = 2 * every - 1
+    p = np.exp(sum(c * spins[:, a] * spins[:, (a + 1) % 5] for a, c in enumerate(strengths)))
+    z = every[random.choice(32, 1000, p=p / p.sum())]
+    x = {f"x{a}": 4.0 * z[:, [a]] + random.normal(size=(1000, 2)) for a in range(5)}
+    settings = {"max_iter": 100, "n_init": 1, "random_state": 1000, "learning_rate": 2e-2}
+    targets = {f"x{a}": [name] for a, name in enumerate(names)}
+    model = rp.RPGraph(dict.fromkeys(names, 2), cliques=pairs, targets=targets, **settings).fit(x)
+    found = model.predict(x)
+    flips = [float((found[:, a] == z[:, a]).mean()) < 0.5 for a in range(5)]
+    assert np.mean([(found[:, a] ^ flips[a]) == z[:, a] for a in range(5)]) > 0.97
+    for (pair, psi), strength, a in zip(model.potentials_.items(), strengths, range(5), strict=True):
+        assert pair == pairs[a]
+        sign = (-1) ** (flips[a] + flips[(a + 1) % 5])
+        coupling = 0.25 * (psi[0, 0] + psi[1, 1] - psi[0, 1] - psi[1, 0])
+        assert sign * coupling == pytest.approx(strength, abs=0.2)
+    assert model.tables_ == {}
+    model.save(tmp_path / "field.rpm")
+    again = rp.load(tmp_path / "field.rpm")
+    np.testing.assert_array_equal(again.predict_proba(x)[0], model.predict_proba(x)[0])
+
+
+@pytest.mark.parametrize(
+    ("parents", "cliques", "known", "words"),
+    [
+        ({"a": ["b"]}, [("a", "b")], None, "cliques: expected latents without parents, got 'a'"),
+        (None, [("a", "a")], None, "cliques: expected sets of different latents"),
+        (None, [("a", "b"), ("b", "a")], None, "cliques: expected sets of different latents, each once"),
+        (None, [("a", "e")], None, "cliques.*'e'"),
+        (None, [("a", "b")], {"a": torch.tensor([0.5, 0.5])}, "none of a latent that is in a clique"),
+    ],
+)
+def test_cliques_that_cannot_be_are_refused(parents, cliques, known, words):
+    with pytest.raises(rp.RPModelsError, match=words):
+        DiscreteGraph.learned(COUPLED, parents, known=known, cliques=cliques)

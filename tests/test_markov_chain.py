@@ -217,3 +217,25 @@ def test_bad_probabilities_are_refused():
         MarkovChainPrior.dirichlet(3, 0.0)
     with pytest.raises(rp.RPModelsError, match="2"):
         MarkovChainPrior.learned(1)
+
+
+@every_prior
+def test_at_the_maximum_of_f_the_log_partition_alone_has_gradients(kind):
+    """By messages of probabilities: the same numbers, and those gradients of log-space sums that are wanted."""
+    prior = CASES[kind]().double()
+    potentials, sites = some()
+    potentials.requires_grad_()
+    weights = torch.tensor([1.0, 0.5, 2.0], dtype=DOUBLE)
+    with prior.by_gradient():
+        given = [potentials, *prior.parameters()]
+        expected = prior.condition(potentials, sites)
+        found = prior.condition(potentials, sites).stationary()
+        for name in ("log_partition", "mu", "kl"):
+            torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(found.eta.exp(), expected.mu, rtol=1e-12, atol=1e-12)
+        assert not found.mu.requires_grad
+        gradients = [torch.autograd.grad(each.log_partition @ weights, given) for each in (found, expected)]
+        for one, other in zip(*gradients, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+    pairs = torch.einsum("n,nt,ntij->ij", weights, sites.exists[:, 1:].double(), expected.pairwise)
+    torch.testing.assert_close(found.messages.pairs(weights), pairs, rtol=1e-10, atol=1e-12)

@@ -328,7 +328,7 @@ TOO_SHARP = [
 
 @pytest.mark.parametrize("case", TOO_SHARP, ids=str)
 def test_a_step_that_one_observation_cannot_take_holds_up_no_other(case, monkeypatch):
-    _, pattern, observations = built(case, data_for(case), sharpness=16.0)
+    _, pattern, observations = built(case, data_for(case), sharpness=32.0)
     model = FittedRPM.collected(pattern, observations)
     refused, possible = [], natural_gradient._Problem.possible
 

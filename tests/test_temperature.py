@@ -36,7 +36,7 @@ def drawn(model, n, seed):
 
 def excess(model, x, temperature=1.0):
     own = model.model_
-    return _excess(own, model.read(x), list(own.names), own.pattern.e_step.for_new_data(), temperature)
+    return _excess(own, model.read(x), list(own.names), own.pattern.e_step.for_new_data(), temperature)[0]
 
 
 def test_halves_of_a_model_that_is_right_agree_as_well_as_they_say():

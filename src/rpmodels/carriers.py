@@ -207,8 +207,8 @@ class Excess:
 
     mean: NDArray[np.float64]
     """(K,)"""
-    second: NDArray[np.float64]
-    """(K, K): of the covariance."""
+    stretch: NDArray[np.float64]
+    """(K, K): I − C^½ Q^−½, C and Q being the covariances of the two."""
 
 
 @dataclass(frozen=True)

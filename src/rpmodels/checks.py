@@ -202,8 +202,9 @@ class Listed(Rule):
 
     def fits(self, value: Any) -> bool:
         """Text is no list of letters."""
-        listed = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes)
-        return listed and np.ndim(value) < 2 and all(self.each.fits(each) for each in value)
+        listed = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+        row = isinstance(value, np.ndarray) and value.ndim == 1
+        return (listed or row) and all(self.each.fits(each) for each in value)
 
 
 class ByFactor(Rule):

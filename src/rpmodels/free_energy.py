@@ -101,7 +101,12 @@ def free_energy(
         q = posterior.marginal(factor.targets)
         log_f = (factor.g * q.mu).sum(-1) - mixture.log_normaliser_of(factor)  # ⟨log f_j/r⟩
         recognition = recognition + factor.masked(log_f).sum(-1)
-        log_mixture = mixture.expected_log(factor, q, approximation, step.local.of(name))
+        local = step.local.of(name)
+        each = [
+            share * mixture.expected_log(factor, member, approximation, local)
+            for share, member in posterior.members(factor.targets)
+        ]
+        log_mixture = torch.stack(each).sum(0)
         mixture_term = mixture_term - factor.masked(log_mixture).sum(-1)
         log_atoms = log_atoms + factor.masked(mixture.surprise(factor, own_count)).sum(-1)
     parameters = (-step.prior.parameter_kl() / n_observations).expand(kl.shape)

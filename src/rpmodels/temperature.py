@@ -23,8 +23,12 @@ from rpmodels.observations import Observations
 
 HALVES = 8
 """Drawn at random, the same whatever the seed of a fit."""
-WORK = 2**16
-"""Channels of all sites that are looked at."""
+WORK, TRIALS = 2**16, 10
+"""Channels of all sites that are looked at, and observations at least."""
+BEYOND = 2.0
+"""Standard errors of the excess, from which on halves are said to disagree."""
+NOTHING = 1e-6
+"""Of the variance that channels take away, for every observation: rounding."""
 FEWEST = 4
 """Channels that can be halved."""
 LOWEST = 0.05
@@ -34,23 +38,25 @@ STEPS = 2
 
 @torch.no_grad()
 def found_temperature(model: FittedRPM, observations: Observations) -> float:
-    """The highest τ ≤ 1 at which halves differ by no more than they say; 1 where there is no population."""
+    """The highest τ ≤ 1 at which halves differ by no more than they say, beyond the noise of so few observations.
+
+    1 where there is no population; the E-step's own where it has one.
+    """
     names = [name for name, each in model.pattern.recognisers() if each.curves() is not None]
     channels = sum(observations.specs[name].event_shape[0] for name in names)
     e_step = model.pattern.e_step.for_new_data()
-    if channels < FEWEST or e_step.tempered(LOWEST) is e_step:
-        return 1.0
-    sites = observations.exists.sum(1)
-    enough = int(np.searchsorted(np.cumsum(sites) * channels, WORK)) + 1
-    some = observations.subset(_spread(len(observations), enough))
-    known = [(0.0, _excess(model, some, names, e_step, 1.0))]
-    if known[0][1] <= 0.0:
+    if channels < FEWEST or e_step.temperature != 1.0 or e_step.tempered(LOWEST) is e_step:
+        return e_step.temperature
+    usable = observations.subset(observations.usable())
+    some = usable.some(max(TRIALS, int(WORK / (channels * usable.exists.sum(1).mean()))))
+    excess, error = _excess(model, some, names, e_step, 1.0)
+    if len(some) < 2 or excess <= BEYOND * error:
         return 1.0
     # By secants, log excess being nearly straight in log τ, and about as steep as it.
-    place = -known[0][1]
+    known, place = [(0.0, excess)], -excess
     for _ in range(STEPS):
         place = min(max(place, math.log(LOWEST)), 0.0)
-        known.append((place, _excess(model, some, names, e_step, math.exp(place))))
+        known.append((place, _excess(model, some, names, e_step, math.exp(place))[0]))
         (before, high), (now, low) = known[-2:]
         if now == before or high == low:
             break
@@ -58,28 +64,34 @@ def found_temperature(model: FittedRPM, observations: Observations) -> float:
     return math.exp(min(max(place, math.log(LOWEST)), 0.0))
 
 
-def _spread(total: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """So many of all, evenly."""
-    return np.unique(np.linspace(0, total - 1, min(total, count)).round().astype(np.int64))
-
-
 @torch.no_grad()
-def _excess(model: FittedRPM, observations: Observations, names: list[str], e_step: EStep, temperature: float) -> float:
-    """log of Σ (m − m_A)² over Σ (V_A − V), over halves, sites and latents."""
+def _excess(
+    model: FittedRPM, observations: Observations, names: list[str], e_step: EStep, temperature: float
+) -> tuple[float, float]:
+    """log of Σ (m − m_A)² over Σ (V_A − V), over halves, sites and latents, and its standard error by observations."""
     family, chosen = model.prior.family, e_step.tempered(temperature)
     assert isinstance(family, Gaussian)
     approximation = model.pattern.expected_log_mixture.for_new_data()
-    apart = stated = 0.0
+    apart, stated = [], []
     generator = torch.Generator().manual_seed(0)
     for inferred in model.posterior(observations, chosen):
         exists = inferred.batch.sites.exists
         mean, variance = _moments(family, inferred.posterior.eta)
+        sums = torch.zeros(2, len(exists), dtype=torch.float64)
         for factors in _halves(inferred.factors, names, generator):
             half = chosen(replace(inferred.step, factors=factors), approximation)
             half_mean, half_variance = _moments(family, half.eta)
-            apart += float((mean - half_mean)[exists].square().sum())
-            stated += float((half_variance - variance)[exists].sum())
-    return float(np.log(max(apart, 1e-300) / max(stated, 1e-300)))
+            parts = ((mean - half_mean).square().sum(-1), (half_variance - variance).sum(-1))
+            sums += torch.stack([torch.where(exists, each, 0.0).sum(-1).cpu().double() for each in parts])
+        apart.append(sums[0])
+        stated.append(sums[1])
+    one, two = torch.cat(apart).numpy(), torch.cat(stated).numpy()
+    # Channels that say nothing have nothing to agree on.
+    if not two.sum() > NOTHING * len(two) or not one.sum() > 0.0:
+        return 0.0, 0.0
+    ratio = float(one.sum() / two.sum())
+    error = float(np.sqrt(np.square(one - ratio * two).sum()) / one.sum())
+    return math.log(ratio), error
 
 
 def _moments(family: Gaussian, eta: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,6 +13,8 @@ from rpmodels import alignment
 Arrays = Mapping[str, NDArray[Any]]
 SHARES, STATE = " probabilities", " state"
 """What follows the name of one of several latents in files."""
+COMPONENTS, COMPONENT = "component probabilities", "component"
+"""What latents that come from a mixture have in files."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,9 @@ class Latents:
     spread: Any = None
     """(…, K): variances of coordinates."""
     probabilities: Any = None
-    """(…, K): of the states, or of the topics of every part."""
+    """(…, K): of the states, of the topics of every part, or (…, C) of the components that coordinates come from."""
     states: Any = None
-    """(…): the most probable ones, or the most probable topic of every part."""
+    """(…): the most probable ones: states, topics of every part, components."""
     resultant: Any = None
     """(…, K): resultant lengths of angles, 1 when they are certain and 0 when nothing is known."""
     times: Any = None
@@ -74,12 +76,17 @@ class Coordinates(LatentKind):
     linear = True
 
     def arrays(self, found: Latents) -> dict[str, Any]:
-        """Means and variances."""
-        return {"mean": found.values, "variance": found.spread}
+        """Means and variances; of several components their probabilities, and the most probable one."""
+        parts = {"mean": found.values, "variance": found.spread}
+        several = {} if found.probabilities is None else {COMPONENTS: found.probabilities, COMPONENT: found.states}
+        return parts | several
 
     def columns(self, arrays: Arrays) -> dict[str, NDArray[Any]]:
-        """All means, then all variances."""
-        return {**_numbered("latent", arrays["mean"]), **_numbered("variance", arrays["variance"])}
+        """All means, then all variances, then what is known of components."""
+        parts = {**_numbered("latent", arrays["mean"]), **_numbered("variance", arrays["variance"])}
+        if COMPONENTS not in arrays:
+            return parts
+        return parts | {COMPONENT: arrays[COMPONENT].ravel(), **_numbered("p", arrays[COMPONENTS])}
 
     def align(self, found: Latents, reference: Latents) -> Any:
         """Rotated."""
@@ -127,7 +134,7 @@ class SeveralStates(LatentKind):
         """Probabilities of the states of every latent, and its most probable state."""
         named = list(found.sizes or {})
         parts = {f"{name}{SHARES}": each for name, each in zip(named, _by_latent(found), strict=True)}
-        return parts | {f"{name}{STATE}": found.states[..., a] for a, name in enumerate(named)}
+        return parts | {f"{name}{STATE}": _column(found.states, a) for a, name in enumerate(named)}
 
     def columns(self, arrays: Arrays) -> dict[str, NDArray[Any]]:
         """The states, then the probabilities."""
@@ -145,19 +152,22 @@ class SeveralStates(LatentKind):
             alignment.in_order(each, order)
             for each, order in zip(_by_latent(found), self._orders(found, reference), strict=True)
         ]
-        return np.concatenate(parts, -1)
+        return _side_by_side(parts)
 
     def agreement(self, one: Latents, other: Latents) -> float:
         """Share of equal states, averaged over the latents."""
-        orders = self._orders(one, other)
-        equal = [(order[one.states[..., a]] == other.states[..., a]).mean() for a, order in enumerate(orders)]
+        equal = [
+            alignment.equal_states(_column(one.states, a), _column(other.states, a), size)
+            for a, size in enumerate((one.sizes or {}).values())
+        ]
         return float(np.mean(equal))
 
     @staticmethod
     def _orders(found: Latents, reference: Latents) -> list[NDArray[np.int64]]:
         sizes = (found.sizes or {}).values()
         return [
-            alignment.order_of(found.states[..., a], reference.states[..., a], size) for a, size in enumerate(sizes)
+            alignment.order_of(_column(found.states, a), _column(reference.states, a), size)
+            for a, size in enumerate(sizes)
         ]
 
 
@@ -243,10 +253,24 @@ def _numbered(name: str, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
     return {f"{name}{k}": each for k, each in enumerate(values.reshape(-1, values.shape[-1]).T)}
 
 
-def _by_latent(found: Latents) -> list[NDArray[Any]]:
-    """Probabilities of every latent by itself."""
+def _by_latent(found: Latents) -> list[Any]:
+    """Probabilities of every latent by itself, in the form of the data."""
     ends = np.cumsum(list((found.sizes or {}).values()))
-    return np.split(found.values, ends[:-1], -1)
+    if isinstance(found.values, list):
+        return [list(each) for each in zip(*(np.split(one, ends[:-1], -1) for one in found.values), strict=True)]
+    return list(np.split(found.values, ends[:-1], -1))
+
+
+def _side_by_side(parts: list[Any]) -> Any:
+    """The inverse."""
+    if isinstance(parts[0], list):
+        return [np.concatenate(each, -1) for each in zip(*parts, strict=True)]
+    return np.concatenate(parts, -1)
+
+
+def _column(states: Any, a: int) -> Any:
+    """States of one latent, in the form of the data."""
+    return [each[..., a] for each in states] if isinstance(states, list) else states[..., a]
 
 
 def _size(found: Latents) -> int:

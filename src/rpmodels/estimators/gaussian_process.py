@@ -22,7 +22,9 @@ from rpmodels.families import Family
 from rpmodels.inference import summed_potentials
 from rpmodels.mixtures import AtomPolicy
 from rpmodels.observations import Observations
-from rpmodels.priors import Predicts, Prior, ProcessPrior
+from rpmodels.priors import Prior
+from rpmodels.priors.prior import Predicts
+from rpmodels.priors.process import ProcessPrior
 
 INTERVAL = 100
 """Steps between two halvings of the starts."""

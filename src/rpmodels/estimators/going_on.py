@@ -29,9 +29,13 @@ def going_on(trained: RPM, built: RPM) -> RPM:
 
 
 def given_latents(estimator: Any, latents: Any, pieces: Observations) -> NDArray[Any]:
-    """(N, T) states or angles or (N, T, K) numbers of all pieces that trials are cut into, from what the user gave."""
+    """(N, T) states or angles or (N, T, K) numbers of all pieces that trials are cut into, from what the user gave.
+
+    Of a state with an age the state alone, which factors speak of: ages are zero.
+    """
     family = estimator._build(pieces).prior.family
-    finite, several = isinstance(family, FiniteSupport), isinstance(family, HasTargets)
+    aged = isinstance(family, HasTargets) and estimator.description.latent.finite
+    finite, several = isinstance(family, FiniteSupport) or aged, isinstance(family, HasTargets) and not aged
     last = 1 if several else 0
     listed = latents if isinstance(latents, list) else list(np.asarray(latents))
     series = pieces.n_sites > 1 or estimator.description.in_trials
@@ -48,6 +52,8 @@ def given_latents(estimator: Any, latents: Any, pieces: Observations) -> NDArray
         raise errors.bad_value("search.start", expected, f"{len(cut)} of at most {cut.n_sites} sites")
     values = np.asarray(cut.values["z"])
     values = values if several else values[..., 0]
+    if aged:
+        values = np.stack([values, *[np.zeros_like(values)] * (family.latents - 1)], -1)
     return _states(values, cut.exists, family) if isinstance(family, FiniteSupport | JointStates) else values
 
 

@@ -32,13 +32,15 @@ NAMES = checks.Listed(checks.Instance(str, called="a name"))
 class RPGraph(WithFactors, TransformerMixin, RPMEstimator):
     """A recognition-parametrised model with several discrete latents, p(z) = ∏ p(z_a | parents), and factors on some.
 
-    A factor says how likely every joint state of its latents is. Inference is exact, by a junction tree.
+    A factor says how likely every joint state of its latents is. Inference is exact, by a junction tree. Where nothing
+    comes first, `cliques` give sets of latents potentials on their joint states in the place of parents.
 
         RPGraph({"place": 4, "object": 6}, parents={"object": ["place"]},
                 targets={"camera": ["object"], "sound": ["object", "place"]})
 
     Attributes:
-        tables_: {latent: p(latent | parents)}, an axis for every parent and one of its own
+        tables_: {latent: p(latent | parents)}, an axis for every parent and one of its own; of all but those in cliques
+        potentials_: {clique: log ψ}, an axis for every latent of a clique, of mean zero
         prior_: {latent: probabilities of its states}
         model_, history_, restarts_, score_, clipped_, n_iter_, stop_reason_, validation_curve_: as in `RPCategorical`
 
@@ -58,6 +60,11 @@ class RPGraph(WithFactors, TransformerMixin, RPMEstimator):
     )  # fmt: skip
     parents: Mapping[str, Sequence[str]] | None = argument(
         checks.Nothing() | checks.ByFactor(NAMES, key="latent"), "of every latent that has some", default=None
+    )
+    cliques: Sequence[Sequence[str]] | None = argument(
+        checks.Nothing() | checks.Listed(NAMES),
+        "sets of latents with a potential on their joint states, learned by gradient; these have no parents",
+        default=None,
     )
     targets: Mapping[str, Sequence[str]] | None = argument(
         checks.Nothing() | checks.ByFactor(NAMES),
@@ -87,6 +94,10 @@ class RPGraph(WithFactors, TransformerMixin, RPMEstimator):
             return {str(name): int(each) for name, each in self.states.items()}
         return {"state": int(self.states)}
 
+    @property
+    def _cliques(self) -> list[tuple[str, ...]]:
+        return [tuple(str(name) for name in each) for each in self.cliques or ()]
+
     def _targets(self, factors: Iterable[str]) -> dict[str, list[str]]:
         """What every factor speaks of."""
         given = {str(name): [str(each) for each in latents] for name, latents in (self.targets or {}).items()}
@@ -98,7 +109,9 @@ class RPGraph(WithFactors, TransformerMixin, RPMEstimator):
 
     def _build(self, observations: Observations) -> RPM:
         targets = self._targets(observations.specs)
-        prior = parts.graph_prior(self.tables, self._sizes, self.parents, list(targets.values()), self.largest)
+        prior = parts.graph_prior(
+            self.tables, self._sizes, self.parents, list(targets.values()), self.largest, self._cliques
+        )
         return self._model_of_states(prior, PerSite(), observations, targets)
 
     def _taught(self) -> Sequence[learning.Start]:
@@ -197,7 +210,14 @@ class RPGraph(WithFactors, TransformerMixin, RPMEstimator):
     @property
     def tables_(self) -> dict[str, NDArray[Any]]:
         """p(latent | parents) of every latent (its posterior mean under variational Bayes)."""
-        return {name: np.asarray(self._prior.table(name).cpu().numpy()) for name in self._prior.names}
+        coupled = {name for each in self._cliques for name in each}
+        known = [name for name in self._prior.names if name not in coupled]
+        return {name: np.asarray(self._prior.table(name).cpu().numpy()) for name in known}
+
+    @property
+    def potentials_(self) -> dict[tuple[str, ...], NDArray[Any]]:
+        """log ψ of every clique, an axis for every latent in the order given."""
+        return {each: np.asarray(self._prior.log_potential(each).cpu().numpy()) for each in self._cliques}
 
     @property
     def prior_(self) -> dict[str, NDArray[Any]]:

@@ -1,34 +1,41 @@
-"""RPHMM: a discrete latent that moves along time, behind one or several series of observations."""
+"""RPHMM: discrete latents that move along time, behind one or several series of observations."""
 
-import numbers
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rpmodels import checks, learning, priors
-from rpmodels.estimators import parts
+from rpmodels import checks, learning
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
+from rpmodels.estimators.chains import ChainPosterior, ChainPrior, DescriptionByArguments, Moving, moving
 from rpmodels.estimators.common import OF_STATES, WithFactors
-from rpmodels.estimators.description import Description, Latents, States
+from rpmodels.estimators.description import Latents
 from rpmodels.estimators.layout import Layout, joined, padded_to
 from rpmodels.estimators.series import check_moves, read_series
 from rpmodels.estimators.streams import Stream
-from rpmodels.learning.series_clusters import KMeansOverTime
 from rpmodels.mixtures import Pooled
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, windowed
 
 INTERVAL = 0.055
+TRANSITIONS = checks.Word("learned") | checks.Number(above=0.0) | checks.Array(2)
 
 
 class RPHMM(WithFactors, RPMEstimator):
     """A recognition-parametrised hidden Markov model: K states along time, exact likelihood, any observation.
+
+    Several chains that move independently have names, and factors speak of some of them; a state whose end depends on
+    how long it has been there has a longest duration (semi-Markov):
+
+        RPHMM({"speaker": 3, "word": 8}, targets={"camera": ["speaker"]})
+        RPHMM(3, durations=20)
+
+    With several chains probabilities are {chain: (…, K)}, and states (…, chains) in the order of the names.
 
     Data are trials, as in `RPGPFA`: an array (N, T, *event), a list of (T_n, *event), or a dict {factor: either}; one
     array (T, D) is a long recording. Time is counted in steps. Results have the form of the data.
@@ -37,28 +44,52 @@ class RPHMM(WithFactors, RPMEstimator):
     "auto", a step has as many pieces as have a thousand sites, ten at least.
 
     Attributes:
-        transitions_: A, (K, K): row i is where state i goes
+        transitions_: A, (K, K): row i is where state i goes; of several chains {chain: A}; with durations where it goes
+            when it ends
+        durations_: with durations, (K, durations): p(a state lasts 1, 2, … steps), the last for as many or more
         initial_: probabilities of the first state; of any state, where trials were cut
         model_, history_, restarts_, score_, clipped_, n_iter_, stop_reason_, validation_curve_: as in `RPCategorical`
 
     """
 
-    description = Description("hmm", States(), "n_states", in_trials=True, in_time=True)
+    description = DescriptionByArguments()
     sites_and_trials_a_step = (1_000, 10)
 
-    refused = OF_STATES
+    refused: ClassVar[Mapping[str, str]] = {
+        **OF_STATES,
+        "recognition.targets": "what its factors speak of is an argument of its own, `targets`",
+    }
 
-    n_states: int = argument(checks.Integer(2), "K", default=5, kw_only=False)
-    transitions: Any = argument(
-        checks.Word("learned") | checks.Number(above=0.0) | checks.Array(2),
-        "known probabilities (K, K), or a Dirichlet concentration of every row (variational Bayes)", default="learned",
+    n_states: Any = argument(
+        checks.Integer(2) | checks.ByFactor(checks.Integer(2), key="chain"),
+        "K, or that of every one of several chains by its name", default=5, kw_only=False,
     )  # fmt: skip
+    transitions: Any = argument(
+        TRANSITIONS | checks.ByFactor(TRANSITIONS, "any of these", key="chain"),
+        "known probabilities (K, K), or a Dirichlet concentration of every row (variational Bayes); by chain, where "
+        "there are several; with durations those of going to each other state",
+        default="learned",
+    )
+    durations: int | None = argument(
+        checks.Nothing() | checks.Integer(2),
+        "steps up to which the durations of states are told apart and learned; None: their ends have no memory",
+        default=None,
+    )
+    targets: Mapping[str, Sequence[str]] | None = argument(
+        checks.Nothing() | checks.ByFactor(checks.Listed(checks.Instance(str, called="a name"))),
+        "the chains that a factor speaks of, in the order of its joint states; others speak of all",
+        default=None,
+    )
     window: int = argument(
         checks.Integer(2), "length of the pieces that trials are cut into for training; inference is over whole trials",
         default=100,
     )  # fmt: skip
     max_iter = 600
     learning_rate = 2e-3
+
+    @property
+    def _moving(self) -> Moving:
+        return moving(self.n_states, self.durations)
 
     # ---- building ---------------------------------------------------------------------------
 
@@ -85,22 +116,18 @@ class RPHMM(WithFactors, RPMEstimator):
         return windowed(observations, self.window)
 
     def _build(self, observations: Observations) -> RPM:
-        return self._model_of_states(parts.markov_chain_prior(self.transitions, self.n_states), Pooled(), observations)
+        moving = self._moving
+        targets = moving.targets(self.targets, list(observations.specs))
+        return self._model_of_states(moving.prior(self.transitions), Pooled(), observations, targets)
 
     def _has_straight(self, observations: Observations) -> bool:
         return True
 
-    @property
-    def _transitions_known(self) -> bool:
-        """Then they tell the states apart, and what proposes states in any order is of no use."""
-        return not isinstance(self.transitions, str | numbers.Real)
-
     def _taught(self) -> Sequence[learning.Start]:
-        kinds = () if self._transitions_known else (KMeansOverTime(), learning.Mixture())
-        return [learning.StatesStart(each, self.max_iter) for each in kinds]
+        return [] if Moving.known(self.transitions) else self._moving.starts(self.max_iter)
 
     def _move(self) -> learning.Move | None:
-        return None if self._transitions_known else learning.SplitMergeSites(self.max_iter)
+        return None if Moving.known(self.transitions) else self._moving.move(self.max_iter)
 
     def _interval(self, training: learning.TrainingSettings) -> int:
         return max(1, round(INTERVAL * training.max_iter))
@@ -108,14 +135,16 @@ class RPHMM(WithFactors, RPMEstimator):
     # ---- using ------------------------------------------------------------------------------
 
     def latents(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Latents:
-        """Probabilities of the states (…, K), and their most probable sequences (…) with their times."""
+        """Probabilities of the states (…, K), and their most probable sequences (…) with their times.
+
+        Of several chains the values are those of all of them side by side.
+        """
         observations, layout = self._new(X, presence)
-        posteriors = self._posteriors(observations)
-        found, states = (
-            layout.form(joined(each, observations.n_sites))
-            for each in ([q.mu for q in posteriors], [q.viterbi() for q in posteriors])
-        )
-        return Latents(found, probabilities=found, states=states, times=layout.times)
+        posteriors, moving = self._posteriors(observations), self._moving
+        found = joined([q.mu for q in posteriors], observations.n_sites)
+        states = layout.form(joined([moving.states(q.viterbi()) for q in posteriors], observations.n_sites))
+        probabilities, values = moving.shown(found, layout.form), layout.form(moving.side_by_side(found))
+        return Latents(values, probabilities=probabilities, states=states, times=layout.times, sizes=moving.sizes)
 
     def read(self, X: Any, presence: Mapping[str, Any] | None = None) -> Observations:
         """New data as the library holds them, checked against what the model was fitted to."""
@@ -127,19 +156,20 @@ class RPHMM(WithFactors, RPMEstimator):
     def _laid_out(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
         return self._new(X, options.pop("presence", None), **options)
 
-    def _posteriors(self, observations: Observations) -> list[priors.MarkovChainPosterior]:
-        inferred = self._fitted().posterior(observations)
-        return [cast(priors.MarkovChainPosterior, each.posterior) for each in inferred]
+    def _posteriors(self, observations: Observations) -> list[ChainPosterior]:
+        return [cast(ChainPosterior, each.posterior) for each in self._fitted().posterior(observations)]
 
     def predict(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Any:
         """The most probable sequence of states (Viterbi), from whatever factors are present."""
         observations, layout = self._new(X, presence)
-        return layout.form(joined([q.viterbi() for q in self._posteriors(observations)], observations.n_sites))
+        found = [self._moving.states(q.viterbi()) for q in self._posteriors(observations)]
+        return layout.form(joined(found, observations.n_sites))
 
     def predict_proba(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Any:
         """Probabilities of the states given the whole trial: (…, K)."""
         observations, layout = self._new(X, presence)
-        return layout.form(joined([q.mu for q in self._posteriors(observations)], observations.n_sites))
+        found = joined([q.mu for q in self._posteriors(observations)], observations.n_sites)
+        return self._moving.shown(found, layout.form)
 
     def smooth(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Any:
         """The same as `predict_proba`."""
@@ -148,7 +178,7 @@ class RPHMM(WithFactors, RPMEstimator):
     def filter(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> Any:
         """Probabilities of the states given past and present alone: (…, K)."""
         observations, layout = self._new(X, presence)
-        return layout.form(joined(self._filtered(observations), observations.n_sites))
+        return self._moving.shown(joined(self._filtered(observations), observations.n_sites), layout.form)
 
     @torch.no_grad()
     def _filtered(self, observations: Observations) -> list[Tensor]:
@@ -162,7 +192,7 @@ class RPHMM(WithFactors, RPMEstimator):
         last = torch.as_tensor(np.maximum(observations.exists.sum(1) - 1, 0), device=self._fitted().device)
         filtered = torch.cat([padded_to(each, observations.n_sites) for each in self._filtered(observations)])
         now = filtered[torch.arange(len(last), device=last.device), last]
-        return layout.ahead(self._prior.predict(now, steps).cpu().numpy())
+        return self._moving.shown(self._prior.predict(now, steps).cpu().numpy(), layout.ahead)
 
     def stream(self) -> Stream:
         """For one new time step at a time, at constant cost: `update(x)` gives what `filter` would."""
@@ -171,32 +201,48 @@ class RPHMM(WithFactors, RPMEstimator):
             now = self._read(x, known=self._fitted().specs)[0]
             return self._posteriors(now)[0].potentials[:, 0]
 
-        names = list(self._fitted().specs)
-        return Stream(self._prior, potential, names, lambda state: state.probabilities[0].cpu().numpy())
+        def shown(state: Any) -> Any:
+            return self._moving.apart(state.probabilities[0].cpu().numpy())
+
+        return Stream(self._prior, potential, list(self._fitted().specs), shown)
 
     def recognise(self, x: Any, factor: str) -> Any:
-        """f_j(z|x) of one factor alone, without times or the other factors: (…, K)."""
+        """f_j(z|x) of one factor alone, without times or the other factors: (…, K), an axis for each of its chains."""
         model = self._fitted()
         name = str(factor)
         observations, layout = self._new({name: x}, None)
-        parts = [model.prior.family.mean(eta) for eta in model.recognise(observations, name)]
-        return layout.form(joined(parts, observations.n_sites))
+        family = model.recogniser(name).family
+        found = joined([family.mean(eta) for eta in model.recognise(observations, name)], observations.n_sites)
+        if self._moving.sizes is not None:
+            found = found.reshape(*found.shape[:-1], *self._states_of(name))
+        return layout.form(found)
+
+    def _states_of(self, name: str) -> tuple[int, ...]:
+        sizes = self._moving.sizes
+        if sizes is None:
+            return super()._states_of(name)
+        return tuple(list(sizes.values())[a] for a in self._fitted().pattern.speaks_of(name))
 
     @property
-    def _prior(self) -> priors.MarkovChainPrior:
-        return cast(priors.MarkovChainPrior, self._fitted().prior)
+    def _prior(self) -> ChainPrior:
+        return cast(ChainPrior, self._fitted().prior)
 
     @property
-    def transitions_(self) -> NDArray[Any]:
+    def transitions_(self) -> Any:
         """A (its posterior mean under variational Bayes)."""
-        return np.asarray(self._prior.transitions.cpu().numpy())
+        return self._moving.transitions(self._prior)
 
     @property
-    def initial_(self) -> NDArray[Any]:
+    def durations_(self) -> NDArray[Any]:
+        """p(a state lasts 1, 2, … steps), where they are learned."""
+        return self._moving.durations(self._prior)
+
+    @property
+    def initial_(self) -> Any:
         """Probabilities of the first state of a piece."""
-        return np.asarray(self._prior.probabilities.cpu().numpy())
+        return self._moving.initial(self._prior)
 
     @property
-    def prior_(self) -> NDArray[Any]:
+    def prior_(self) -> Any:
         """Probabilities of the states at any time: where the transitions lead in the long run."""
-        return np.asarray(priors.stationary(self._prior.transitions.double().cpu()).numpy())
+        return self._moving.in_the_long_run(self._prior)

@@ -17,7 +17,8 @@ from rpmodels.estimators import parts
 from rpmodels.families import Family, Gaussian
 from rpmodels.inference import FreeInducing
 from rpmodels.observations import Observations
-from rpmodels.priors import GaussianProcessPrior, MarkovianProcessPrior, ProcessPrior
+from rpmodels.priors import GaussianProcessPrior, MarkovianProcessPrior
+from rpmodels.priors.process import ProcessPrior
 
 KERNELS: dict[str, Callable[[torch.Size], Kernel]] = {
     "rbf": lambda shape: RBFKernel(batch_shape=shape),

@@ -13,7 +13,7 @@ from rpmodels.families import DiagonalGaussian, Family, FullGaussian
 from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient, PartlyHeard, Refined
 from rpmodels.learning import Finish, NoFinish, QuasiNewton
 from rpmodels.mixtures import ExpectedLogMixture, Marginal, MarginalByFactor
-from rpmodels.priors import CategoricalPrior, DiscreteGraph, MarkovChainPrior, stationary
+from rpmodels.priors import CategoricalPrior, DiscreteGraph, JointChain, MarkovChainPrior, stationary
 from rpmodels.recognition import AbsoluteHead, Head, RelativeHead
 
 HEADS: dict[str, type[Head]] = {"relative": RelativeHead, "absolute": AbsoluteHead}
@@ -103,22 +103,51 @@ def markov_chain_prior(choice: Any, n_states: int) -> MarkovChainPrior:
     return MarkovChainPrior.fixed(stationary(torch.as_tensor(rows)), torch.as_tensor(rows))
 
 
+def chains_prior(choice: Any, states: Mapping[str, int]) -> JointChain:
+    """Chains by the same choice, or by one for each: {chain: choice}, others learned."""
+    if isinstance(choice, Mapping):
+        named = {str(name): each for name, each in choice.items()}
+        for name in named:
+            if name not in states:
+                raise errors.bad_choice("transitions", states, name)
+        return JointChain.of({name: markov_chain_prior(named.get(name, "learned"), k) for name, k in states.items()})
+    if not isinstance(choice, str | numbers.Real):
+        raise errors.bad_value("transitions", "a word, a number, or {chain: …} for several chains", np.shape(choice))
+    return JointChain.of({name: markov_chain_prior(choice, k) for name, k in states.items()})
+
+
+def durations_prior(choice: Any, n_states: int, longest: int) -> JointChain:
+    """By name, by a number (Dirichlets over hazards and jumps), or by known jumps, with zeros on the diagonal."""
+    if isinstance(choice, str):
+        return JointChain.durations(n_states, longest)
+    if isinstance(choice, numbers.Real):
+        return JointChain.durations(n_states, longest, concentration=float(choice))
+    if isinstance(choice, Mapping):
+        raise errors.bad_value("transitions", "those of one chain", dict(choice))
+    rows = torch.as_tensor(np.asarray(choice, float))
+    if rows.shape != (n_states, n_states) or bool(rows.diagonal().any()):
+        expected = f"shape ({n_states}, {n_states}) with zeros on the diagonal: `durations` say how long states last"
+        raise errors.bad_value("transitions", expected, rows.tolist())
+    return JointChain.durations(n_states, longest, jumps=rows)
+
+
 def graph_prior(
     choice: Any,
     states: Mapping[str, int],
     parents: Mapping[str, Sequence[str]] | None,
     scopes: Sequence[Sequence[str]],
     largest: int,
+    cliques: Sequence[Sequence[str]],
 ) -> DiscreteGraph:
     """By name ("learned"), by a number: the concentration of Dirichlets, or by known tables of some latents."""
     if isinstance(choice, str):
         if choice != "learned":
             raise errors.bad_choice("tables", ("learned", "known tables", "a Dirichlet concentration"), choice)
-        return DiscreteGraph.learned(states, parents, scopes, largest)
+        return DiscreteGraph.learned(states, parents, scopes, largest, cliques=cliques)
     if isinstance(choice, numbers.Real):
-        return DiscreteGraph.dirichlet(states, parents, float(choice), scopes, largest)
+        return DiscreteGraph.dirichlet(states, parents, float(choice), scopes, largest, cliques)
     known = {str(name): torch.as_tensor(np.asarray(each, float)) for name, each in choice.items()}
-    return DiscreteGraph.learned(states, parents, scopes, largest, known)
+    return DiscreteGraph.learned(states, parents, scopes, largest, known, cliques)
 
 
 def categorical_prior(choice: Any, n_states: int) -> CategoricalPrior:

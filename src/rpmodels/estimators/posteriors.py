@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -66,8 +67,8 @@ class LatentPosterior:
     times: Any
     """When they are, in the same form; None for data without time."""
     draws: Callable[[int, int], Any]
-    sampling: SamplingError | None = None
-    """What the training data leave open about origin and scale of the latents."""
+    sampling: Callable[[], SamplingError | None] = lambda: None
+    """What the training data leave open about origin and scale of the latents, when it is asked for."""
 
     @property
     def variance(self) -> Any:
@@ -78,15 +79,17 @@ class LatentPosterior:
     def uncertainty(self) -> Any:
         """(…, K, K): the covariance, and what the training data leave open about origin and scale of the latents.
 
-        The covariance is that of the model as it was found. How far latents are from what they would be on the scale
-        of their prior, of which the training data are a sample, is more than that where these are few.
+        The covariance is that of q, given the model as it was found. How far latents are from what they would be on the
+        scale of their prior is more than that: training data are a sample of it, and their average q may not be the
+        prior (`rpmodels.sampling_error`). Where a mean function or inputs drive latents it is the covariance alone.
         """
-        if self.sampling is None:
+        error = self.sampling()
+        if error is None:
             return self.covariance
         if isinstance(self.mean, list):
             pairs = zip(self.mean, self.covariance, strict=True)
-            return [covariance + self.sampling.covariance(mean) for mean, covariance in pairs]
-        return self.covariance + self.sampling.covariance(self.mean)
+            return [covariance + error.covariance(mean, covariance) for mean, covariance in pairs]
+        return self.covariance + error.covariance(self.mean, self.covariance)
 
     def bands(self, level: float = 0.9) -> tuple[Any, Any]:
         """Lower and upper ends of the central intervals, by `uncertainty`, that hold this much, each like the mean."""
@@ -109,9 +112,10 @@ def described(model: FittedRPM, posteriors: Sequence[Posterior], layout: Layout,
                 for _ in range(n_samples)
             ]
 
-    error = sampling_error(model.prior, model.sites(1).times[0], model.n_sites)
-    error = None if error is None else error.beside(model.excess)
-    return LatentPosterior(layout.form(mean), layout.form(covariance), layout.times, draws, error)
+    forms = (layout.form(mean), layout.form(covariance), layout.times)
+    return LatentPosterior(
+        *forms, draws, partial(sampling_error, model.prior, model.sites(1), model.n_sites, model.excess)
+    )
 
 
 def moments_of(model: FittedRPM, etas: Sequence[Tensor], n_sites: int) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -1,6 +1,9 @@
 """scikit-learn's base classes, with types: it has none, and without them type checkers see no unknown argument."""
 
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -25,7 +28,11 @@ if TYPE_CHECKING:
         def set_output(self, *, transform: Any = None) -> Self:
             """Data frames instead of arrays."""
 
+    def available_if(check: Callable[[Any], bool]) -> Callable[[Verb], Verb]:
+        """A verb of the estimators of which this is true."""
+
 else:
     from sklearn.base import BaseEstimator, TransformerMixin
+    from sklearn.utils.metaestimators import available_if
 
-__all__ = ["BaseEstimator", "TransformerMixin"]
+__all__ = ["BaseEstimator", "TransformerMixin", "available_if"]

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from rpmodels.observations import FactorSpec
-from rpmodels.priors import ProcessPrior
+from rpmodels.priors.process import ProcessPrior
 
 MOST_FACTORS = 6
 CHOICE = "channels"

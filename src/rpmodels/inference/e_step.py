@@ -19,6 +19,9 @@ P = TypeVar("P", bound=Prior, default=Any)
 class EStep(ABC, Generic[P]):
     """Chooses q for a batch, under priors of the kind in brackets, which `check` has seen to."""
 
+    temperature = 1.0
+    """How far it believes populations of its own, in training as well."""
+
     @property
     def passes(self) -> int:
         """How often F is computed with its E-step: once, unless it looks at the mixtures itself."""

@@ -26,7 +26,7 @@ class Refined(EStep):
     Args:
         steps: how many times
         late: only in the last steps of a fit, whose rate falls, and afterwards; before that q is the amortised one
-        temperature: τ of populations, q ∝ p ∏_c (f_c/F_c)^τ; in training 1
+        temperature: τ of populations, q ∝ p ∏_c (f_c/F_c)^τ, in training as well; by default it is found after a fit
 
     """
 

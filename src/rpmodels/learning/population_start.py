@@ -17,7 +17,7 @@ from rpmodels.learning.teaching import compact, features, teach
 from rpmodels.linear.smooth import smooth_model
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
-from rpmodels.priors import ProcessPrior
+from rpmodels.priors.process import ProcessPrior
 from rpmodels.recognition import ChannelCurves, reinitialise
 from rpmodels.seeding import seeded
 

@@ -1,5 +1,7 @@
 """Clusters of a series: states that last longer than a site are told better from a site and its neighbours."""
 
+from collections.abc import Collection
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import correlate1d
@@ -28,10 +30,17 @@ class KMeansOverTime(Clusters):
     def __init__(self, widths: tuple[float, ...] = WIDTHS, n_init: int = 3) -> None:
         self.widths, self.n_init = widths, n_init
 
-    def __call__(self, model: RPM, observations: Observations, n_states: int, seed: int) -> NDArray[np.int64]:
-        """Of averaged sites; those where nothing was observed take no part."""
-        there = np.any([observations.present[name] for name in model.names], 0)
-        rows = compact_features(model, observations, seed).reshape(*there.shape, -1).astype(np.float64)
+    def __call__(
+        self,
+        model: RPM,
+        observations: Observations,
+        n_states: int,
+        seed: int,
+        names: Collection[str] | None = None,
+    ) -> NDArray[np.int64]:
+        """Of averaged sites; those where nothing was observed take no part. `names`: by these factors alone."""
+        there = np.any([observations.present[name] for name in names or model.names], 0)
+        rows = compact_features(model, observations, seed, names=names).reshape(*there.shape, -1).astype(np.float64)
         found, best = np.zeros(there.shape, np.int64), -np.inf
         for width in self.widths if there.shape[1] > 1 else (0.0,):
             wide = averaged(rows, there, gaussian(width))[there]

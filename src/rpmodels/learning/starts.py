@@ -16,7 +16,7 @@ from rpmodels.learning.trainable import Trainable
 from rpmodels.linear import shared_components, smooth_latents
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
-from rpmodels.priors import ProcessPrior
+from rpmodels.priors.process import ProcessPrior
 from rpmodels.recognition import reinitialise
 from rpmodels.seeding import seeded
 

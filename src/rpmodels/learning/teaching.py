@@ -80,13 +80,20 @@ def teach(
 
 
 def compact_features(
-    model: RPM, observations: Observations, seed: int, by_factor: bool = True, components: int = COMPONENTS
+    model: RPM,
+    observations: Observations,
+    seed: int,
+    by_factor: bool = True,
+    components: int = COMPONENTS,
+    names: Collection[str] | None = None,
 ) -> NDArray[Any]:
     """What the networks see at every site, side by side, reduced by PCA where it is wide.
 
     `by_factor`: every factor's columns divided by the root of their number, so that factors count and not columns.
+    `names`: of these factors.
     """
-    tables = [table / np.sqrt(table.shape[1]) if by_factor else table for table, _ in features(model, observations)]
+    seen = features(model, observations, names)
+    tables = [table / np.sqrt(table.shape[1]) if by_factor else table for table, _ in seen]
     return compact(np.concatenate(tables, 1), seed, components)
 
 
@@ -111,7 +118,8 @@ def features(
         if not observations.specs[name].is_label and (names is None or name in names):
             tied.setdefault(id(each.network), []).append((name, each))
     if not tied:
-        return [(_one_hot(observations, name), observations.present[name].reshape(-1)) for name in model.names]
+        labels = [name for name in model.names if names is None or name in names]
+        return [(_one_hot(observations, name), observations.present[name].reshape(-1)) for name in labels]
     tables = []
     for group in tied.values():
         total = np.zeros((1, 1), np.float32)

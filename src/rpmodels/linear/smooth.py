@@ -48,8 +48,10 @@ def smooth_model(
     rows: NDArray[Any], exists: NDArray[np.bool_], count: int, steps: int = STEPS
 ) -> tuple[GPFA, SmoothLatents]:
     """The same after so many steps of EM, and the linear model itself."""
-    if rows.shape[-1] == 1:  # nothing that channels could share
-        rows = np.repeat(rows, 2, -1)
+    if rows.shape[-1] == 1:  # nothing that channels could share; what is found of it twice is told once
+        model, latents = smooth_model(np.repeat(rows, 2, -1), exists, count, steps)
+        model.loadings_, model.offset_, model.noise_ = model.loadings_[:1], model.offset_[:1], model.noise_[:1]
+        return model, latents
     lengths = exists.sum(1)
     size = int(np.clip(np.median(lengths), 2, LONGEST))
     pieces, places = _cut(np.asarray(rows, np.float64), lengths, size)

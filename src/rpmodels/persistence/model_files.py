@@ -22,7 +22,7 @@ from rpmodels.persistence import plain, recipes
 from rpmodels.persistence.sealed import open_sealed, write_sealed
 from rpmodels.recognition import LookupTable, RecognitionFactor
 
-FORMAT = 3
+FORMAT = 4
 """Raised when older readers could no longer understand a file."""
 MODEL = "model."
 """Before the names of the model's own tensors."""
@@ -128,7 +128,7 @@ def _recipe(fitted: FittedRPM) -> dict[str, Any]:
         "networks": [recipes.describe(each) for each in networks], "factors": factors,
         "dtype": str(model.dtype).removeprefix("torch."), "n_observations": fitted.n_observations,
         "n_sites": fitted.n_sites, "temperature": fitted.temperature,
-        "excess": None if fitted.excess is None else [fitted.excess.mean.tolist(), fitted.excess.second.tolist()],
+        "excess": None if fitted.excess is None else [fitted.excess.mean.tolist(), fitted.excess.stretch.tolist()],
     }  # fmt: skip
 
 

@@ -53,7 +53,7 @@ def factors_and_posterior(
 
 
 def _states(axes: Axes, model: Any, seen: fitted.Seen, site: int) -> None:
-    family = model.model_.prior.family
+    family = model.model_.recogniser(model.model_.names[0]).family
     parts = {f"factor {name}": eta for name, eta in seen.factors.items() if seen.present[name][site]}
     parts["posterior"] = seen.posterior
     width = 0.8 / len(parts)

@@ -124,7 +124,7 @@ def along_channel(model: Any, factor: str, channel: int | None, site: int | None
 def mixture_of_states(model: Any, factor: str, site: int | None) -> NDArray[np.float64]:
     """F_j(k)."""
     eta, weight = _atoms(model, factor, site)
-    return np.asarray(weight @ _numpy(model.model_.prior.family.mean(eta)))
+    return np.asarray(weight @ _numpy(model.model_.atoms(factor).family.mean(eta)))
 
 
 def prior_density(model: Any, latent: int, site: int | None) -> Normals | Bounded:
@@ -214,7 +214,14 @@ def one_observation(model: Any, X: Any, observation: int, options: dict[str, Any
     present = {name: have for name, have in present.items() if have.any()}
     factors = {name: (references[name] + inferred.factors[name].g[0])[exists] for name in present}
     times = _numpy(inferred.batch.sites.times[0][exists])
-    return Seen(times, factors, present, inferred.posterior.eta[0][exists])
+    return Seen(times, factors, present, _without_age(model, inferred.posterior.eta[0][exists]))
+
+
+def _without_age(model: Any, eta: Any) -> Any:
+    """Of a state that has an age: it is the state that the user is told of."""
+    family = model.model_.prior.family
+    several = model.description.latent.finite and hasattr(family, "targets")
+    return family.targets([0])[1].natural(eta) if several else eta
 
 
 def moments(family: Any, eta: Any, latent: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

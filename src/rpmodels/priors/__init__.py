@@ -3,24 +3,27 @@
 from rpmodels.priors.categorical import CategoricalPrior
 from rpmodels.priors.circular import CircularPrior
 from rpmodels.priors.dirichlet import DirichletPosterior, DirichletPrior, FixedConcentration, LearnedConcentration
-from rpmodels.priors.discrete_graph import DiscreteGraph, GraphPosterior
+from rpmodels.priors.discrete_graph import DiscreteGraph
 from rpmodels.priors.gaussian import GaussianPrior
+from rpmodels.priors.gaussian_mixture import GaussianMixturePosterior, GaussianMixturePrior
 from rpmodels.priors.gaussian_process import GaussianProcessPrior
-from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState
+from rpmodels.priors.graph_posterior import GraphPosterior
+from rpmodels.priors.inducing import HasInducing, InducingState
 from rpmodels.priors.joint_chain import JointChain, JointChainPosterior
 from rpmodels.priors.kalman import LatentState
 from rpmodels.priors.linear_dynamics import LinearDynamicsPrior
 from rpmodels.priors.linear_dynamics_posterior import LinearDynamicsPosterior
-from rpmodels.priors.markov_chain import MarkovChainPosterior, MarkovChainPrior, stationary
+from rpmodels.priors.markov_chain import ChainState, MarkovChainPrior, stationary
+from rpmodels.priors.markov_chain_posterior import MarkovChainPosterior
 from rpmodels.priors.markovian_process import MarkovianProcessPrior
-from rpmodels.priors.prior import HasCovariance, HasLogDensity, IndependentSites, Posterior, Predicts, Prior
-from rpmodels.priors.process import ProcessPrior
+from rpmodels.priors.prior import HasCovariance, HasLogDensity, IndependentSites, Posterior, Prior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
 from rpmodels.priors.structured import AgeSimplex, ProductSimplex
 
 __all__ = [
     "AgeSimplex",
     "CategoricalPrior",
+    "ChainState",
     "CircularPrior",
     "DirichletPosterior",
     "DirichletPrior",
@@ -28,6 +31,8 @@ __all__ = [
     "DiscreteGraph",
     "FixedConcentration",
     "FixedSimplex",
+    "GaussianMixturePosterior",
+    "GaussianMixturePrior",
     "GaussianPrior",
     "GaussianProcessPrior",
     "GraphPosterior",
@@ -35,7 +40,6 @@ __all__ = [
     "HasInducing",
     "HasLogDensity",
     "IndependentSites",
-    "InducingPosterior",
     "InducingState",
     "JointChain",
     "JointChainPosterior",
@@ -48,9 +52,7 @@ __all__ = [
     "MarkovChainPrior",
     "MarkovianProcessPrior",
     "Posterior",
-    "Predicts",
     "Prior",
-    "ProcessPrior",
     "ProductSimplex",
     "Simplex",
     "stationary",

@@ -1,24 +1,28 @@
-"""Several discrete latents with names: p(z) = ∏_a p(z_a | parents of a). Conditioning is a junction tree's calibration.
+"""Several discrete latents with names: p(z) = ∏_a p(z_a | parents of a) ∏_c ψ_c(z_c)/Z. Conditioning calibrates a tree.
 
 What a factor says of some of the latents, log f_j − log F_j (A14), is a table on their joint states, and so is
 log p(z_a | parents): the posterior is a Markov random field with the tables of both, and its log-partition log W.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from rpmodels.carriers import SiteMarginal, Sites, Targets
-from rpmodels.families.joint_states import LARGEST, JointStates, ScopeTargets
+from rpmodels import checks, errors
+from rpmodels.carriers import Sites
+from rpmodels.families.joint_states import LARGEST, JointStates
+from rpmodels.priors.graph_posterior import GraphPosterior
 from rpmodels.priors.graph_tables import Latents, LogTable, Specification, specified, started
 from rpmodels.priors.prior import HasLogDensity, Posterior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
+
+COUPLED = 0.1
+"""Standard deviation of log potentials where they begin."""
 
 
 class DiscreteGraph(HasLogDensity[JointStates]):
@@ -27,6 +31,10 @@ class DiscreteGraph(HasLogDensity[JointStates]):
     Tables are fixed, learned in closed form, or under Dirichlets (variational Bayes). Factors are relative to the
     uniform distribution, so that tables that are learned do not drag them along.
 
+    Latents of a clique have no parents and a uniform table: p of all of them is ∏_c ψ_c/Z, the potentials ψ_c learned
+    by gradient. Z is a sum over these latents alone, so it leaves the tables of others, who may be their children, as
+    they are.
+
     Args:
         names: of the latents
         states: how many each has
@@ -34,6 +42,7 @@ class DiscreteGraph(HasLogDensity[JointStates]):
         tables: p(z_a | parents), a row for every joint state of the parents, the last parent's fastest
         scopes: sets of latents that factors speak of; those of tables and parts of them are known
         largest: joint states that a clique of the junction tree may have
+        cliques: sets of latents with a potential on their joint states
 
     """
 
@@ -47,6 +56,7 @@ class DiscreteGraph(HasLogDensity[JointStates]):
         tables: Sequence[Simplex],
         scopes: Sequence[Sequence[int]] = (),
         largest: int = LARGEST,
+        cliques: Sequence[Sequence[int]] = (),
     ) -> None:
         super().__init__()
         self.names, self.states = list(names), [int(each) for each in states]
@@ -54,12 +64,16 @@ class DiscreteGraph(HasLogDensity[JointStates]):
         self.tables = nn.ModuleList(tables)
         self.scopes = [sorted(int(a) for a in each) for each in scopes]
         self.largest = largest
+        self.cliques = [sorted(int(a) for a in each) for each in cliques]
+        self.log_potentials = nn.ParameterList(
+            COUPLED * torch.randn(math.prod(self.states[a] for a in each)) for each in self.cliques
+        )
         self._places = [LogTable(a, tuple(each), tuple(self.states)) for a, each in enumerate(self.parents)]
         self._family = self._made()
         self.register_buffer("_reference", torch.zeros(1, self._family.natural_size))
 
     def _made(self) -> JointStates:
-        spoken = [*(each.scope for each in self._places), *(tuple(each) for each in self.scopes)]
+        spoken = [*(each.scope for each in self._places), *(tuple(each) for each in (*self.cliques, *self.scopes))]
         family = JointStates(tuple(self.names), tuple(self.states), tuple(dict.fromkeys(spoken)), self.largest)
         _ = family.tree  # now, so that what is too wide is refused before any work
         return family
@@ -73,18 +87,19 @@ class DiscreteGraph(HasLogDensity[JointStates]):
         scopes: Sequence[Sequence[str]] = (),
         largest: int = LARGEST,
         known: Mapping[str, Float[Tensor, "..."]] | None = None,
+        cliques: Sequence[Sequence[str]] = (),
     ) -> "DiscreteGraph":
-        """Tables by maximum likelihood, but for those that are known.
+        """Tables by maximum likelihood, but for those that are known; potentials by gradient.
 
-        Roots start uniform, others at random: equal rows know no parents.
+        Roots start uniform, others at random: equal rows know no parents. So do potentials.
         """
-        what = specified(states, parents, scopes)
-        given = what.rows(known or {})
+        what = specified(states, parents, scopes, cliques)
+        given = what.rows(known or {}) | what.of_cliques()
         tables = [
             FixedSimplex(given[name]) if name in given else LearnedSimplex(started(*shape))
             for name, shape in zip(what.names, what.shapes, strict=True)
         ]
-        return DiscreteGraph(what.names, what.states, what.parents, tables, what.scopes, largest)
+        return DiscreteGraph(what.names, what.states, what.parents, tables, what.scopes, largest, what.cliques)
 
     @staticmethod
     def fixed(
@@ -105,15 +120,17 @@ class DiscreteGraph(HasLogDensity[JointStates]):
         concentration: float = 1.0,
         scopes: Sequence[Sequence[str]] = (),
         largest: int = LARGEST,
+        cliques: Sequence[Sequence[str]] = (),
     ) -> "DiscreteGraph":
-        """Every row ~ Dirichlet(concentration, …), learned by variational Bayes."""
-        what = specified(states, parents, scopes, concentration)
-        tables = []
-        for rows, size in what.shapes:
+        """Every row ~ Dirichlet(concentration, …), learned by variational Bayes; potentials have no prior."""
+        what = specified(states, parents, scopes, cliques)
+        checks.number("the Dirichlet concentration", concentration, above=0.0)
+        uniform, tables = what.of_cliques(), list[Simplex]()
+        for name, (rows, size) in zip(what.names, what.shapes, strict=True):
             made = DirichletSimplex(torch.full((rows, size), float(concentration), dtype=torch.float64))
             made.restart(started(rows, size))
-            tables.append(made)
-        return DiscreteGraph(what.names, what.states, what.parents, tables, what.scopes, largest)
+            tables.append(FixedSimplex(uniform[name]) if name in uniform else made)
+        return DiscreteGraph(what.names, what.states, what.parents, tables, what.scopes, largest, what.cliques)
 
     # ---- the contract -----------------------------------------------------------------------
 
@@ -134,22 +151,52 @@ class DiscreteGraph(HasLogDensity[JointStates]):
         return {name: before.joint([name])[0, 0] for name in self.names}
 
     def redraw(self) -> None:
-        """Learned tables anew, as `learned` starts them."""
+        """Learned tables and potentials anew, as `learned` starts them."""
         for each in cast(Sequence[Simplex], self.tables):
             each.restart(started(*each.probabilities().shape).to(each.probabilities()))
+        with torch.no_grad():
+            for psi in self.log_potentials:
+                psi.copy_(COUPLED * torch.randn(psi.shape))
 
     def reference(self, sites: Sites, shared: bool) -> Float[Tensor, "S D"]:
         """Uniform."""
         return self._reference
 
     def _eta(self, logs: Sequence[Tensor]) -> Float[Tensor, "1 D"]:
-        """Σ_a log p(z_a | parents) as natural parameters."""
+        """Σ_a log p(z_a | parents) + Σ_c log ψ_c − log Z as natural parameters."""
+        eta = self._joined(
+            [(place.scope, place.as_scope(each)) for place, each in zip(self._places, logs, strict=True)]
+        )
+        if not self.cliques:
+            return eta
+        psi = self._joined([(tuple(each), psi) for each, psi in zip(self.cliques, self.log_potentials, strict=True)])
+        # Beside uniform tables, which latents of cliques have; so Z is a mean over the configurations, not their sum.
+        log_z = self.family.log_normaliser(psi) - sum(math.log(size) for size in self.states)
+        # A constant, on the joint states of one scope that all configurations have.
+        place = self.family.places[self.family.scopes.index(tuple(self.cliques[0]))]
+        once = nn.functional.pad(
+            log_z[:, None].expand(-1, place.stop - place.start), (place.start, psi.shape[-1] - place.stop)
+        )
+        return eta + psi - once
+
+    def _joined(self, parts: Sequence[tuple[tuple[int, ...], Tensor]]) -> Float[Tensor, "1 D"]:
+        """Tables of scopes as natural parameters."""
         blocks: dict[tuple[int, ...], Tensor] = {}
-        for place, each in zip(self._places, logs, strict=True):
-            blocks[place.scope] = place.as_scope(each)
-        family = self.family
-        nothing = [logs[0].new_zeros(size) for size in family.sizes]
-        return torch.cat([blocks.get(scope, zeros) for scope, zeros in zip(family.scopes, nothing, strict=True)])[None]
+        for scope, table in parts:
+            blocks[scope] = blocks[scope] + table if scope in blocks else table
+        zeros = self._reference[0]
+        placed = zip(self.family.scopes, self.family.places, strict=True)
+        return torch.cat([blocks[scope] if scope in blocks else zeros[place] for scope, place in placed])[None]
+
+    def log_potential(self, latents: Sequence[str]) -> Float[Tensor, "..."]:
+        """log ψ_c, an axis for every latent in the order given; its mean is zero."""
+        asked = [self.family.index("the latent", each) for each in latents]
+        if sorted(asked) not in self.cliques:
+            known = [str(tuple(self.names[a] for a in each)) for each in self.cliques]
+            raise errors.bad_choice("the clique", known, tuple(latents))
+        psi: Tensor = self.log_potentials[self.cliques.index(sorted(asked))].detach()
+        table = (psi - psi.mean()).reshape([self.states[a] for a in sorted(asked)])
+        return table.permute([sorted(asked).index(a) for a in asked])
 
     def _simplex(self, a: int) -> Simplex:
         return cast(Simplex, self.tables[a])
@@ -201,84 +248,3 @@ class DiscreteGraph(HasLogDensity[JointStates]):
     def parameter_kl(self) -> Float[Tensor, ""]:
         """KL(q(tables)‖p(tables))."""
         return torch.stack([self._simplex(a).kl() for a in range(len(self.tables))]).sum()
-
-
-@dataclass(frozen=True)
-class GraphPosterior(Posterior):
-    """q(z) of every site of a batch."""
-
-    family: JointStates
-    eta_0: Float[Tensor, "1 D"]
-    potentials: Float[Tensor, "N T D"]
-    sites: Sites
-    at_maximum: bool = False
-    """Whether F is stationary in q: then only the log-partition has a gradient."""
-
-    def stationary(self) -> "GraphPosterior":
-        """Marginals without gradients: those of the messages are most of the work."""
-        return replace(self, at_maximum=True)
-
-    @cached_property
-    def eta(self) -> Float[Tensor, "N T D"]:
-        """log tables + potentials."""
-        return self.eta_0 + self.potentials
-
-    @cached_property
-    def _calibrated(self) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N T D"], Float[Tensor, "N T"]]:
-        """log q and q of the joint states of every scope, and the log-partition."""
-        eta = self.eta
-        if not self.at_maximum:
-            logs, value = self.family.calibrated(eta)
-            return logs, logs.exp(), value
-        with torch.no_grad():
-            logs, value = self.family.calibrated(eta)
-            mu = logs.exp()
-        return logs, mu, self.family.log_partition_of(eta, mu, value)
-
-    @property
-    def log_marginals(self) -> Float[Tensor, "N T D"]:
-        """log q of the joint states of every scope."""
-        return self._calibrated[0]
-
-    @property
-    def mu(self) -> Float[Tensor, "N T D"]:
-        """q of the joint states of every scope."""
-        return self._calibrated[1]
-
-    def marginal(self, targets: Targets) -> SiteMarginal:
-        """Read off what was calibrated once."""
-        assert isinstance(targets, ScopeTargets)
-        return SiteMarginal(lambda: targets.log_marginal(self.log_marginals), lambda: targets.mean(self.mu))
-
-    def _summed(self, values: Float[Tensor, "N T"]) -> Float[Tensor, "N"]:
-        return torch.where(self.sites.exists, values, 0.0).sum(-1)
-
-    @cached_property
-    def log_partition(self) -> Float[Tensor, "N"]:
-        """log Σ_z p(z) exp(potentials): with the exact potentials, log W (eq 4)."""
-        return self._summed(self._calibrated[2])
-
-    @cached_property
-    def kl(self) -> Float[Tensor, "N"]:
-        """Σ_t potentials·μ_q − log partition."""
-        return self._summed((self.potentials * self.mu).sum(-1)) - self.log_partition
-
-    def most_probable(self) -> Int[Tensor, "N T A"]:
-        """The configuration of the highest probability at every site."""
-        return self.family.most_probable(self.eta)
-
-    @torch.no_grad()
-    def joint(self, latents: Sequence[str]) -> Float[Tensor, "..."]:
-        """q of the joint states of any latents: N, T, then an axis for each."""
-        indices = [self.family.index("the latent", each) for each in latents]
-        wider = self.family.with_scope(indices)
-        eta = nn.functional.pad(self.eta, (0, wider.natural_size - self.family.natural_size))
-        _, targets = wider.targets(indices)
-        found = targets.mean(wider.mean(eta))
-        return found.reshape(*self.eta.shape[:-1], *(self.family.states[a] for a in indices))
-
-    def draw(self, generator: torch.Generator) -> tuple[Int[Tensor, "N T A"], Float[Tensor, "N"]]:
-        """Every site by itself; log p/q = log partition − potentials·t(z)."""
-        z = self.family.sample(self.eta, generator)
-        t = self.family.statistic(z).to(self.eta.dtype)
-        return z, self.log_partition - self._summed((self.potentials * t).sum(-1))

@@ -251,6 +251,11 @@ class GaussianProcessPrior(HasInducing, ProcessPrior, HasLogDensity[Gaussian], H
         each = linalg.normal_log_density(off, covariance, exists[:, None], "the kernel at all times of a trial")
         return each.sum(-1).to(z.dtype)
 
+    @property
+    def driven(self) -> bool:
+        """By a mean function."""
+        return self.mean_function is not None
+
     def covariances(self, times: Float[Tensor, "T"], kept: Int[Tensor, "S"]) -> Float[Tensor, "S S K K"]:
         """κ_k of every latent by itself."""
         clock = self._on_clock(times[kept])

@@ -57,6 +57,7 @@ class Specified:
     states: list[int]
     parents: list[list[int]]
     scopes: list[list[int]]
+    cliques: list[list[int]]
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
@@ -64,11 +65,18 @@ class Specified:
         sizes = [math.prod(self.states[a] for a in each) for each in self.parents]
         return list(zip(sizes, self.states, strict=True))
 
+    def of_cliques(self) -> dict[str, Tensor]:
+        """Uniform tables of the latents that potentials speak of."""
+        spoken = {a for each in self.cliques for a in each}
+        return {self.names[a]: torch.full((1, self.states[a]), 1.0 / self.states[a]).double() for a in sorted(spoken)}
+
     def rows(self, tables: Mapping[str, Float[Tensor, "..."]]) -> dict[str, Tensor]:
         """Given tables as rows that sum to one."""
         found = {}
         for name, each in tables.items():
             a = _place("tables", self.names, name)
+            if any(a in clique for clique in self.cliques):
+                raise errors.bad_value("tables", "none of a latent that is in a clique", f"one of '{name}'")
             shape = [self.states[b] for b in (*self.parents[a], a)]
             given = torch.as_tensor(each, dtype=torch.float64)
             if list(given.shape) != shape:
@@ -82,14 +90,16 @@ class Specified:
 
 
 def specified(
-    states: Latents, parents: Specification | None, scopes: Sequence[Sequence[str]], concentration: float = 1.0
+    states: Latents,
+    parents: Specification | None,
+    scopes: Sequence[Sequence[str]],
+    cliques: Sequence[Sequence[str]] = (),
 ) -> Specified:
-    """What the user said, in places; no circles, no unknown names."""
+    """What the user said, in places; no circles, no unknown names; no parents in cliques."""
     names = [str(each) for each in states]
     if not names:
         raise errors.bad_value("states", "{latent: number of states}", dict(states))
     sizes = [checks.integer(f"states of the latent '{name}'", each, 2) for name, each in states.items()]
-    checks.number("the Dirichlet concentration", concentration, above=0.0)
     above = {str(name): each for name, each in (parents or {}).items()}
     for name in above:
         _place("parents", names, name)
@@ -99,7 +109,20 @@ def specified(
             raise errors.bad_value(f"parents of '{name}'", "different latents", above[name])
     _check_order(names, listed)
     spoken = [[_place("scopes", names, each) for each in scope] for scope in scopes]
-    return Specified(names, sizes, listed, spoken)
+    coupled = [[_place("cliques", names, each) for each in clique] for clique in cliques]
+    _check_cliques(names, listed, coupled)
+    return Specified(names, sizes, listed, spoken, coupled)
+
+
+def _check_cliques(names: Sequence[str], parents: Sequence[Sequence[int]], cliques: Sequence[Sequence[int]]) -> None:
+    """Different latents in each, every set once, and none of a latent that has parents."""
+    for each in cliques:
+        given = [names[a] for a in each]
+        if not each or len(set(each)) < len(each) or sum(set(each) == set(other) for other in cliques) > 1:
+            raise errors.bad_value("cliques", "sets of different latents, each once", given)
+        for a in each:
+            if parents[a]:
+                raise errors.bad_value("cliques", "latents without parents", f"'{names[a]}' in {given}")
 
 
 def _place(what: str, names: Sequence[str], name: str) -> int:

@@ -202,6 +202,11 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
         each = -0.5 * (torch.cat([first, steps], -1) + self.latents * linalg.LOG_2PI)
         return torch.where(sites.exists, each, 0.0).sum(-1).to(z.dtype)
 
+    @property
+    def driven(self) -> bool:
+        """By inputs."""
+        return self.n_inputs > 0
+
     def covariances(self, times: Float[Tensor, "T"], kept: Int[Tensor, "S"]) -> Float[Tensor, "S S K K"]:
         """A^(t−s) for t ≥ s, and its transpose for t ≤ s."""
         lags, place = torch.unique((kept[:, None] - kept).abs(), return_inverse=True)

@@ -1,10 +1,7 @@
 """Discrete latents along time: p(z_1) = π, p(z_{t+1} = j | z_t = i) = A_ij. Conditioning is forward–backward."""
 
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -14,7 +11,7 @@ from torch import Tensor
 from rpmodels import errors
 from rpmodels.carriers import Sites
 from rpmodels.families import Categorical
-from rpmodels.priors import chain
+from rpmodels.priors.markov_chain_posterior import MarkovChainPosterior
 from rpmodels.priors.prior import HasLogDensity, Posterior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
 
@@ -88,30 +85,14 @@ class MarkovChainPrior(HasLogDensity[Categorical]):
         """Uniform."""
         return self._reference
 
-    def condition(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> "MarkovChainPosterior":
+    def condition(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> MarkovChainPosterior:
         """q(Z) ∝ π(z_1) ∏ A(z_t, z_{t+1}) exp(Σ potentials): messages in both directions."""
-        start, steps = self._elements(potentials, sites)
-        alpha = chain.forward(start, steps)
-        beta = chain.backward(steps)
-        return MarkovChainPosterior(self.family, potentials, sites, steps, alpha, beta)
-
-    def _elements(
-        self, potentials: Float[Tensor, "N T K"], sites: Sites
-    ) -> tuple[Float[Tensor, "N K"], Float[Tensor, "N L K K"]]:
-        """log π + potential of the first site, and log A + potential of every later one, L = T − 1.
-
-        Beyond the end of a trial every row is uniform: it sums to one whatever came before, so nothing is said.
-        """
-        log_initial, log_transition = self.initial.log_weights(), self.transition.log_weights()
-        known = torch.where(sites.exists[..., None], potentials, 0.0)
-        there = sites.exists[:, 1:, None, None]
-        flat = -math.log(log_initial.shape[-1])
-        steps = torch.where(there, log_transition, flat) + known[:, 1:, None, :]
-        return torch.where(sites.exists[:, :1], log_initial, flat) + known[:, 0], steps
+        log_initial, log_transition = self.initial.log_weights()[0], self.transition.log_weights()
+        return MarkovChainPosterior(self.family, potentials, sites, log_initial, log_transition)
 
     def filter(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> Float[Tensor, "N T K"]:
         """p(z_t | what was seen until t)."""
-        return torch.softmax(chain.forward(*self._elements(potentials, sites)), -1)
+        return self.condition(potentials, sites).filtered
 
     def begin(self, n: int) -> ChainState:
         """Before anything was seen, for n sequences."""
@@ -158,8 +139,7 @@ class MarkovChainPrior(HasLogDensity[Categorical]):
         first = weights * exists[:, 0]
         sums = {"initial": torch.einsum("n,nk->k", first, posterior.mu[:, 0])[None]}
         if exists.shape[1] > 1:
-            counted = weights[:, None] * exists[:, 1:]
-            sums["transitions"] = torch.einsum("nt,ntij->ij", counted, posterior.pairwise)
+            sums["transitions"] = posterior.messages.pairs(weights).to(posterior.potentials.dtype)
         return sums
 
     def update(self, sums: Mapping[str, Tensor], fraction: float) -> None:
@@ -177,65 +157,6 @@ class MarkovChainPrior(HasLogDensity[Categorical]):
     def parameter_kl(self) -> Float[Tensor, ""]:
         """KL(q(π, A)‖p(π, A))."""
         return self.initial.kl() + self.transition.kl()
-
-
-@dataclass(frozen=True)
-class MarkovChainPosterior(Posterior):
-    """q(Z) of a batch of chains."""
-
-    family: Categorical
-    potentials: Float[Tensor, "N T K"]
-    sites: Sites
-    steps: Float[Tensor, "N L K K"]
-    alpha: Float[Tensor, "N T K"]
-    beta: Float[Tensor, "N T K"]
-
-    @cached_property
-    def log_partition(self) -> Float[Tensor, "N"]:
-        """log Σ_Z p(Z) exp(Σ potentials): with the exact potentials, log W (eq 4)."""
-        return torch.logsumexp(self.alpha[:, -1], -1)
-
-    @cached_property
-    def eta(self) -> Float[Tensor, "N T D"]:
-        """log q(z_t)."""
-        return self.alpha + self.beta - self.log_partition[:, None, None]
-
-    @cached_property
-    def mu(self) -> Float[Tensor, "N T D"]:
-        """q(z_t)."""
-        return torch.softmax(self.eta, -1)
-
-    @property
-    def filtered(self) -> Float[Tensor, "N T K"]:
-        """p(z_t | what was seen until t): the forward messages alone."""
-        return torch.softmax(self.alpha, -1)
-
-    @cached_property
-    def pairwise(self) -> Float[Tensor, "N L K K"]:
-        """q(z_t, z_{t+1})."""
-        joint = self.alpha[:, :-1, :, None] + self.steps + self.beta[:, 1:, None, :]
-        return (joint - self.log_partition[:, None, None, None]).exp()
-
-    @cached_property
-    def kl(self) -> Float[Tensor, "N"]:
-        """Σ_t potentials·μ_q − log partition."""
-        said = (self.potentials * self.mu).sum(-1)
-        return torch.where(self.sites.exists, said, 0.0).sum(-1) - self.log_partition
-
-    @torch.no_grad()
-    def viterbi(self) -> Int[Tensor, "N T"]:
-        """The most probable sequence of states."""
-        return chain.viterbi(self.alpha[:, 0], self.steps)
-
-    def draw(self, generator: torch.Generator) -> tuple[Int[Tensor, "N T"], Float[Tensor, "N"]]:
-        """Backwards from the last site; log p/q = log partition − Σ potentials·t(z)."""
-        z = [self.family.sample(self.alpha[:, -1], generator)]
-        for t in range(self.steps.shape[1] - 1, -1, -1):
-            into = self.steps[:, t].gather(-1, z[-1][:, None, None].expand(-1, self.family.states, 1))[..., 0]
-            z.append(self.family.sample(self.alpha[:, t] + into, generator))
-        states = torch.stack(z[::-1], 1)
-        picked = self.potentials.gather(-1, states[..., None])[..., 0]
-        return states, self.log_partition - torch.where(self.sites.exists, picked, 0.0).sum(-1)
 
 
 def sticky(n_states: int, stay: float = STAY) -> Float[Tensor, "K K"]:

@@ -51,6 +51,10 @@ class Posterior(ABC):
         """q of every site, over what a factor targets."""
         return SiteMarginal(lambda: targets.natural(self.eta), lambda: targets.mean(self.mu))
 
+    def members(self, targets: Targets) -> "list[tuple[Float[Tensor, '...'], SiteMarginal]]":
+        """Shares and members of the family that q of every site is made of: one, where q is itself a member."""
+        return [(self.kl.new_ones(()), self.marginal(targets))]
+
 
 class Prior(nn.Module, ABC, Generic[F_co]):
     """p(Z), over latents of the family in brackets. Every subclass is one file in this room."""
@@ -107,6 +111,11 @@ class HasLogDensity(Prior[F_co]):
 
 class HasCovariance(Prior[F_co]):
     """A prior of normal latents that says how they hang together over the sites of one observation."""
+
+    @property
+    def driven(self) -> bool:
+        """Whether a mean function or inputs move latents, so that they are not alike at all sites."""
+        return False
 
     @abstractmethod
     def covariances(self, times: Float[Tensor, "T"], kept: Int[Tensor, "S"]) -> Float[Tensor, "S S K K"]:

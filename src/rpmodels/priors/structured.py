@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from rpmodels import errors
 from rpmodels.priors.simplex import Simplex
 
-IMPOSSIBLE = -1e4
+IMPOSSIBLE = -300.0
 """log p of what cannot be: finite, so that gradients are, and beyond what any factor can say."""
 
 
