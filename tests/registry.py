@@ -42,6 +42,7 @@ from rpmodels.priors import (
     JointChain,
     LinearDynamicsPrior,
     MarkovChainPrior,
+    MarkovianProcessPrior,
     Posterior,
     Prior,
 )
@@ -87,6 +88,8 @@ PRIORS: dict[str, Callable[[], Prior]] = {
     "mixture, full": lambda: mixture_prior(FullGaussian(2)),
     "process": lambda: process_prior(DiagonalGaussian(2)),
     "process, full": lambda: process_prior(FullGaussian(2)),
+    "markovian process": lambda: markovian_prior(DiagonalGaussian(2)),
+    "markovian process, full": lambda: markovian_prior(FullGaussian(2), nu=1.5),
     "circular": CircularPrior,
     "circular, learned": lambda: CircularPrior(learned=True),
     "dynamics": lambda: LinearDynamicsPrior(FullGaussian(2)),
@@ -117,6 +120,13 @@ def process_prior(family: Any, n_inducing: int = 5, length: float = 2.0, end: fl
     kernel = gpytorch.kernels.RBFKernel(batch_shape=torch.Size([family.latents]))
     kernel.lengthscale = length
     return GaussianProcessPrior(family, kernel, torch.linspace(0, end, n_inducing, dtype=torch.float64))
+
+
+def markovian_prior(family: Any, nu: float = 2.5, lengths: Sequence[float] = (2.0, 0.7)) -> MarkovianProcessPrior:
+    """With a Matérn kernel."""
+    kernel = gpytorch.kernels.MaternKernel(nu=nu, batch_shape=torch.Size([family.latents]))
+    kernel.lengthscale = torch.tensor(lengths)[:, None, None]
+    return MarkovianProcessPrior(family, kernel)
 
 
 def mixture_prior(family: Any) -> GaussianMixturePrior:

@@ -358,7 +358,7 @@ def test_warnings_of_lonely_times_and_too_many_inducing_points():
         ({}, {"times": np.arange(7)}, r"times: expected shape \(20,\)"),
         ({"n_latents": 0}, {}, "n_latents: expected an integer ≥ 1"),
         ({"n_inducing": 0}, {}, "n_inducing"),
-        ({"n_inducing": "many"}, {}, "n_inducing: expected 'auto' or an integer"),
+        ({"n_inducing": "many"}, {}, "n_inducing: expected None, 'auto' or an integer"),
         ({"kernel": "cubic"}, {}, "kernel: expected 'rbf'"),
         ({"kernel": gpytorch.kernels.RBFKernel(batch_shape=torch.Size([3]))}, {}, r"batch shape \(3,\)"),
         ({"inducing": "somewhere"}, {}, "inducing: expected 'fixed'"),

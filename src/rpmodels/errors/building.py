@@ -66,6 +66,14 @@ def not_gaussian(prior: str, family: str) -> BuildError:
     )
 
 
+def not_markovian(kernel: str) -> BuildError:
+    """A kernel whose process has no finite state."""
+    return BuildError(
+        f"MarkovianProcessPrior takes a gpytorch.kernels.MaternKernel over one input, got {kernel}: other kernels are "
+        "no chain of states. Choose one, or GaussianProcessPrior, which takes any kernel."
+    )
+
+
 def needs_domain(what: str, family: str) -> BuildError:
     """Which natural parameters are valid is not known."""
     return BuildError(

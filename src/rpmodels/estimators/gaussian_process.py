@@ -22,7 +22,9 @@ from rpmodels.families import Family
 from rpmodels.inference import summed_potentials
 from rpmodels.mixtures import AtomPolicy
 from rpmodels.observations import Observations
-from rpmodels.priors import GaussianProcessPrior, InducingPosterior, Prior
+from rpmodels.priors import Prior
+from rpmodels.priors.prior import Predicts
+from rpmodels.priors.process import ProcessPrior
 
 INTERVAL = 100
 """Steps between two halvings of the starts."""
@@ -56,9 +58,11 @@ class RPGPFA(ContinuousEstimator):
         RULES["kernel"],
         "of every latent; one of your own in your own units of time, of batch shape () or (K,)", default="rbf",
     )  # fmt: skip
-    n_inducing: int | str = argument(
-        RULES["n_inducing"], "M; auto: a fifth of the time points, twenty at least; all make the GP exact",
-        default="auto",
+    n_inducing: int | str | None = argument(
+        checks.Nothing() | RULES["n_inducing"],
+        "M; all time points make the GP exact; None: exact without any, at a cost of O(T), for "
+        "Matérn kernels alone; auto: None for Matérn kernels on trials of more than 1000 times, else a fifth of the "
+        "time points, twenty at least", default="auto",
     )  # fmt: skip
     inducing: Any = argument(RULES["inducing"], "evenly spaced, learned, or places (M,) or (K, M)", default="fixed")
     mean: Any = argument(RULES["mean"], "function of time; None is zero", default=None)
@@ -66,7 +70,10 @@ class RPGPFA(ContinuousEstimator):
         RULES["length_scale"], "where the kernel starts, in units of time; auto: one inducing spacing",
         default="auto",
     )  # fmt: skip
-    window: int = argument(checks.Integer(2), "length of the pieces that a long recording is cut into", default=200)
+    window: int | None = argument(
+        checks.Nothing() | checks.Integer(2),
+        "length of the pieces that a long recording is cut into; None: it stays whole, for Matérn kernels", default=200,
+    )  # fmt: skip
     max_iter = 400
     learning_rate = 2e-2
 
@@ -112,9 +119,10 @@ class RPGPFA(ContinuousEstimator):
         return self._read(X, known=self._fitted().specs, overlap=False)[0]
 
     def _prior(self, family: Family, observations: Observations) -> Prior:
-        return kernels.gaussian_process(
-            family, observations, self.kernel, self.n_inducing, self.inducing, self.mean, self.length_scale
-        )
+        return kernels.smooth(
+            family, observations, self.kernel, self.n_inducing, self.inducing, self.mean, self.length_scale,
+            e_step=self._chosen().inference.e_step, whole=self.window is None,
+        )  # fmt: skip
 
     def _atoms(self, observations: Observations) -> AtomPolicy:
         return atoms_of_series(self._chosen().inference.atoms, observations)
@@ -136,7 +144,7 @@ class RPGPFA(ContinuousEstimator):
     @property
     def length_scales_(self) -> NDArray[Any]:
         """Length scale of every latent, in units of time (of the kernel's first part that has one)."""
-        return cast(GaussianProcessPrior, self._fitted().prior).length_scales().cpu().numpy()
+        return cast(ProcessPrior, self._fitted().prior).length_scales().cpu().numpy()
 
     def posterior(self, X: Any, *, at: Any = None, **options: Any) -> LatentPosterior:
         """Means, covariances and joint draws of the latents, from whatever factors are present.
@@ -157,7 +165,7 @@ class RPGPFA(ContinuousEstimator):
             times = torch.as_tensor(new, device=model.device).expand(each.batch.size, -1)
             there = Sites(times, torch.ones_like(times, dtype=torch.bool))
             with torch.no_grad():
-                predictions.append(cast(InducingPosterior, each.posterior).at(there))
+                predictions.append(cast(Predicts, each.posterior).at(there))
         everywhere = np.broadcast_to(new, (len(observations), len(new)))
         return described(model, predictions, layout.ArrayOfTrials(everywhere), len(new))
 
@@ -167,16 +175,15 @@ class RPGPFA(ContinuousEstimator):
 
     @torch.no_grad()
     def filter(self, X: Any, **options: Any) -> LatentMarginals:
-        """Latents given past and present alone: one conditioning for every time, so T times the cost of `posterior`."""
+        """Latents given past and present alone.
+
+        With inducing points that is one conditioning for every time, T times the cost of `posterior`; without any, one.
+        """
         observations, form = self._new(X, **options)
         model = self._fitted()
-        etas = []
-        for batch, factors in model.pattern.recognised(observations):
-            potentials = summed_potentials(factors)
-            place = torch.arange(potentials.shape[1], device=model.device)[:, None]
-            known = (torch.where(place <= t, potentials, 0.0) for t in range(len(place)))
-            now = [model.prior.condition(each, batch.sites).eta[:, t] for t, each in enumerate(known)]
-            etas.append(torch.stack(now, 1))
+        prior = cast(ProcessPrior, model.prior)
+        recognised = model.pattern.recognised(observations)
+        etas = [prior.filtered(summed_potentials(factors), batch.sites) for batch, factors in recognised]
         mean, covariance = moments_of(model, etas, observations.n_sites)
         return LatentMarginals(form.form(mean), form.form(covariance), form.times)
 
@@ -191,6 +198,6 @@ class RPGPFA(ContinuousEstimator):
             times = torch.as_tensor(ahead[begun : begun + each.batch.size], device=model.device)
             begun += each.batch.size
             there = Sites(times, torch.ones_like(times, dtype=torch.bool))
-            etas.append(cast(InducingPosterior, each.posterior).at(there).eta)
+            etas.append(cast(Predicts, each.posterior).at(there).eta)
         mean, covariance = moments_of(model, etas, steps)
         return LatentMarginals(form.ahead(mean), form.ahead(covariance), form.times_ahead(ahead))

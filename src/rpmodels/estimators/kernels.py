@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 
 from rpmodels import errors
 from rpmodels.checks import Array, Instance, Integer, Nothing, Number, Rule, Word
+from rpmodels.estimators import parts
 from rpmodels.families import Family, Gaussian
+from rpmodels.inference import FreeInducing
 from rpmodels.observations import Observations
-from rpmodels.priors import GaussianProcessPrior
+from rpmodels.priors import GaussianProcessPrior, MarkovianProcessPrior
+from rpmodels.priors.process import ProcessPrior
 
 KERNELS: dict[str, Callable[[torch.Size], Kernel]] = {
     "rbf": lambda shape: RBFKernel(batch_shape=shape),
@@ -35,6 +38,34 @@ RULES: dict[str, Rule] = {
 FEWEST = 20
 PERIODS = 2.0
 """A periodic kernel starts with this many periods in the longest trial."""
+LONG = 1000
+"""Times in a trial beyond which a Matérn kernel does without inducing points."""
+
+
+def smooth(
+    family: Family,
+    observations: Observations,
+    kernel: Any,
+    n_inducing: int | str | None,
+    inducing: Any,
+    mean: Any,
+    length_scale: float | str,
+    *,
+    e_step: Any,
+    whole: bool,
+) -> ProcessPrior:
+    """The prior of RP-GPFA, with inducing points or without any; `whole`: recordings are not cut."""
+    long = int(observations.exists.sum(1).max(initial=0)) > LONG
+    free = n_inducing == "auto" and not isinstance(parts.e_step(e_step), FreeInducing)
+    if n_inducing is None or (free and long and _is_chain(kernel, inducing, mean)):
+        if not _is_chain(kernel, inducing, mean):
+            got = "None with another kernel, a mean or inducing places"
+            raise errors.bad_value("n_inducing", "a number or 'auto', unless there is a Matérn kernel alone", got)
+        return _chain(family, observations, kernel, length_scale)
+    if whole and long:
+        expected = f"a number where there are more than {LONG} times and inducing points, or a Matérn kernel alone"
+        raise errors.bad_value("window", expected, None)
+    return gaussian_process(family, observations, kernel, n_inducing, inducing, mean, length_scale)
 
 
 def gaussian_process(
@@ -46,23 +77,43 @@ def gaussian_process(
     mean: Any,
     length_scale: float | str,
 ) -> GaussianProcessPrior:
-    """The prior of RP-GPFA: the library's kernels run on a clock whose unit is one inducing spacing."""
+    """With inducing points: the library's kernels run on a clock whose unit is one inducing spacing."""
     assert isinstance(family, Gaussian)
     for name, value in zip(RULES, (kernel, n_inducing, inducing, mean, length_scale), strict=True):
         RULES[name].check(name, value)
     times = np.unique(observations.times[observations.exists])
     places, learned = _places(inducing, n_inducing, times, family.latents)
-    kernel, mean = copy.deepcopy((kernel, mean))  # fit never changes what the user handed in
-    if isinstance(kernel, Kernel):  # in the user's own units
-        return GaussianProcessPrior(family, kernel, places, learn_inducing=learned, mean=mean)
+    made, clock = _on_clock(kernel, length_scale, places, times, family.latents)
+    return GaussianProcessPrior(family, made, places, learn_inducing=learned, mean=copy.deepcopy(mean), **clock)
+
+
+def _chain(family: Family, observations: Observations, kernel: Any, length_scale: float | str) -> MarkovianProcessPrior:
+    """Without any, on the clock that it has with as many as there are by default."""
+    assert isinstance(family, Gaussian)
+    RULES["length_scale"].check("length_scale", length_scale)
+    times = np.unique(observations.times[observations.exists])
+    made, clock = _on_clock(kernel, length_scale, _places("fixed", "auto", times, 1)[0], times, family.latents)
+    return MarkovianProcessPrior(family, made, **clock)
+
+
+def _on_clock(
+    kernel: Any, length_scale: float | str, places: torch.Tensor, times: NDArray[np.float64], latents: int
+) -> tuple[Kernel, dict[str, float]]:
+    """A kernel of the user's in his own units, one of the library's in units of one inducing spacing."""
+    if isinstance(kernel, Kernel):
+        return copy.deepcopy(kernel), {}  # fit never changes what the user handed in
     spacing = _spacing(places, times)
-    made = KERNELS[kernel](torch.Size([family.latents]))
+    made = KERNELS[kernel](torch.Size([latents]))
     made.lengthscale = _start(length_scale, spacing) / spacing
     if isinstance(made, PeriodicKernel):
         made.period_length = (times[-1] - times[0]) / PERIODS / spacing
-    return GaussianProcessPrior(
-        family, made, places, learn_inducing=learned, mean=mean, time_scale=spacing, time_origin=float(times[0])
-    )
+    return made, {"time_scale": spacing, "time_origin": float(times[0])}
+
+
+def _is_chain(kernel: Any, inducing: Any, mean: Any) -> bool:
+    """Whether the prior can do without inducing points: Matérn, with nothing that asks for some."""
+    matern = kernel.startswith("matern") if isinstance(kernel, str) else type(kernel) is MaternKernel
+    return matern and mean is None and isinstance(inducing, str) and inducing == "fixed"
 
 
 def _start(length_scale: float | str, spacing: float) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from rpmodels.observations import FactorSpec
+from rpmodels.priors.process import ProcessPrior
 
 MOST_FACTORS = 6
 CHOICE = "channels"
@@ -23,7 +24,7 @@ def text(estimator: Any, longest: int) -> str:
 
 
 def fitted(estimator: Any) -> str:
-    """Score with its ceiling, steps, starts, why training stopped, and what it was fitted to."""
+    """Score with its ceiling, inducing points, steps, starts, why training stopped, and what it was fitted to."""
     score = estimator.score_
     label = f", {score.label} score" if score.label else ""
     value = f"{float(score):.4g}{score.error}"
@@ -33,6 +34,8 @@ def fitted(estimator: Any) -> str:
         starts(estimator.restarts_),
         f"stopped: {estimator.stop_reason_}",
     ]
+    if isinstance(estimator.model_.prior, ProcessPrior):
+        parts.insert(1, estimator.model_.prior.approach)
     found = _populations(estimator.model_)
     return f"{', '.join(parts)}; {factors(estimator.model_.specs, found, CHOICE in estimator.declared)}"
 

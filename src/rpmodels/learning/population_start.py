@@ -17,7 +17,7 @@ from rpmodels.learning.teaching import compact, features, teach
 from rpmodels.linear.smooth import smooth_model
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
-from rpmodels.priors import GaussianProcessPrior
+from rpmodels.priors.process import ProcessPrior
 from rpmodels.recognition import ChannelCurves, reinitialise
 from rpmodels.seeding import seeded
 
@@ -81,7 +81,7 @@ class PopulationStart(Start):
             targets = list(model.targets.get(name, range(latents)))
             network.begin(found.loadings[part][:, targets], found.offset[part], found.noise[part])
             begun += width
-        if isinstance(model.prior, GaussianProcessPrior) and found.time_scales is not None:
+        if isinstance(model.prior, ProcessPrior) and found.time_scales is not None:
             model.prior.set_length_scales(torch.as_tensor(found.time_scales * usual_step(observations)))
         pupils = [name for name in model.names if name not in channels]
         return teach(model, observations, found.latents, seed, self.longest, pupils) if pupils else None

@@ -16,7 +16,7 @@ from rpmodels.learning.trainable import Trainable
 from rpmodels.linear import shared_components, smooth_latents
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
-from rpmodels.priors import GaussianProcessPrior
+from rpmodels.priors.process import ProcessPrior
 from rpmodels.recognition import reinitialise
 from rpmodels.seeding import seeded
 
@@ -73,7 +73,7 @@ class LongStart(Start):
         """Draw the networks anew and stretch the prior."""
         with seeded(seed):
             reinitialise(model.recognition)
-        if isinstance(model.prior, GaussianProcessPrior):
+        if isinstance(model.prior, ProcessPrior):
             model.prior.stretch(self.times)
 
 
@@ -91,7 +91,7 @@ class Lesson:
         """Every factor learns them, whatever it knew; the steps that it took."""
         with seeded(seed):
             reinitialise(model.recognition)
-        if self.length_scales is not None and isinstance(model.prior, GaussianProcessPrior):
+        if self.length_scales is not None and isinstance(model.prior, ProcessPrior):
             model.prior.set_length_scales(torch.as_tensor(self.length_scales))
         return teach(model, self.observations, self.latents, seed, self.longest)
 

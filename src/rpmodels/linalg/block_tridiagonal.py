@@ -123,9 +123,9 @@ def _come_back(rest: Smoothed, inverse: Tensor, gain: Tensor, own: Tensor, log_d
     with_left, with_right = -across[..., :size], -across[..., size : 2 * size].mT
     every = len(rest.mean) + count
     return Smoothed(
-        _interleaved(rest.mean, mean),
-        _interleaved(rest.covariance, covariance),
-        _interleaved(with_left, with_right)[: every - 1],
+        interleaved(rest.mean, mean),
+        interleaved(rest.covariance, covariance),
+        interleaved(with_left, with_right)[: every - 1],
         rest.log_det + log_det,
     )
 
@@ -135,7 +135,7 @@ def _lengthened(values: Float[Tensor, "a N k l"], count: int) -> Float[Tensor, "
     return values if len(values) >= count else pad(values, (0, 0, 0, 0, 0, 0, 0, count - len(values)))
 
 
-def _interleaved(even: Float[Tensor, "a N *k"], odd: Float[Tensor, "b N *k"]) -> Float[Tensor, "c N *k"]:
+def interleaved(even: Float[Tensor, "a N *k"], odd: Float[Tensor, "b N *k"]) -> Float[Tensor, "c N *k"]:
     """even₀, odd₀, even₁, odd₁, …; `even` may have one more."""
     both = torch.stack([even[: len(odd)], odd], 1).flatten(0, 1)
     return torch.cat([both, even[len(odd) :]]) if len(even) > len(odd) else both

@@ -8,13 +8,14 @@ from rpmodels.priors.gaussian import GaussianPrior
 from rpmodels.priors.gaussian_mixture import GaussianMixturePosterior, GaussianMixturePrior
 from rpmodels.priors.gaussian_process import GaussianProcessPrior
 from rpmodels.priors.graph_posterior import GraphPosterior
-from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState
+from rpmodels.priors.inducing import HasInducing, InducingState
 from rpmodels.priors.joint_chain import JointChain, JointChainPosterior
 from rpmodels.priors.kalman import LatentState
 from rpmodels.priors.linear_dynamics import LinearDynamicsPrior
 from rpmodels.priors.linear_dynamics_posterior import LinearDynamicsPosterior
 from rpmodels.priors.markov_chain import ChainState, MarkovChainPrior, stationary
 from rpmodels.priors.markov_chain_posterior import MarkovChainPosterior
+from rpmodels.priors.markovian_process import MarkovianProcessPrior
 from rpmodels.priors.prior import HasCovariance, HasLogDensity, IndependentSites, Posterior, Prior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
 from rpmodels.priors.structured import AgeSimplex, ProductSimplex
@@ -39,7 +40,6 @@ __all__ = [
     "HasInducing",
     "HasLogDensity",
     "IndependentSites",
-    "InducingPosterior",
     "InducingState",
     "JointChain",
     "JointChainPosterior",
@@ -50,6 +50,7 @@ __all__ = [
     "LinearDynamicsPrior",
     "MarkovChainPosterior",
     "MarkovChainPrior",
+    "MarkovianProcessPrior",
     "Posterior",
     "Prior",
     "ProductSimplex",

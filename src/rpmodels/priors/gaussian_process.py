@@ -18,13 +18,13 @@ from torch import Tensor, nn
 from rpmodels import errors, linalg
 from rpmodels.carriers import Doubles, Sites
 from rpmodels.families import Family, Gaussian
-from rpmodels.priors import length_scales
 from rpmodels.priors.conditioning import conditioned
 from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState, Projection, Seen, by_groups
 from rpmodels.priors.prior import HasCovariance, HasLogDensity, Posterior
+from rpmodels.priors.process import ProcessPrior
 
 
-class GaussianProcessPrior(HasInducing, HasLogDensity[Gaussian], HasCovariance[Gaussian]):
+class GaussianProcessPrior(HasInducing, ProcessPrior, HasLogDensity[Gaussian], HasCovariance[Gaussian]):
     """z_k ~ GP(mean_k, κ_k), k = 1 … K.
 
     Args:
@@ -86,6 +86,11 @@ class GaussianProcessPrior(HasInducing, HasLogDensity[Gaussian], HasCovariance[G
         return int(self.tau.shape[-1])
 
     @property
+    def approach(self) -> str:
+        """How many inducing points there are."""
+        return f"{self.n_inducing} inducing points"
+
+    @property
     def inducing(self) -> Float[Tensor, "*K M"]:
         """τ in the user's units."""
         origin, scale = self.clock.values
@@ -103,31 +108,6 @@ class GaussianProcessPrior(HasInducing, HasLogDensity[Gaussian], HasCovariance[G
         return self.mean_function
 
     @property
-    def time_origin(self) -> float:
-        """Where the prior's clock begins."""
-        return float(self.clock.values[0])
-
-    @property
-    def time_scale(self) -> float:
-        """The unit of the prior's clock."""
-        return float(self.clock.values[1])
-
-    def length_scales(self) -> Float[Tensor, "K"]:
-        """In the user's units of time, of the first part of the kernel that has one; NaN where none has."""
-        parts = length_scales.parts_with_scales(self.kernel)
-        scale = parts[0].lengthscale.detach().reshape(-1) if parts else self.tau.new_full((1,), torch.nan)
-        in_time: Tensor = scale * self.clock.values[1]
-        return in_time.expand(self.latents)
-
-    def stretch(self, times: float) -> None:
-        """Make every length scale (of a periodic part, its period) this many times as long."""
-        length_scales.stretch(self.kernel, times)
-
-    def set_length_scales(self, scales: Float[Tensor, "K"]) -> None:
-        """In the user's units of time, where the kernel has some."""
-        length_scales.set_scales(self.kernel, scales / self.time_scale)
-
-    @property
     def couples_sites(self) -> bool:
         """The sites of a trial teach each other."""
         return True
@@ -138,12 +118,6 @@ class GaussianProcessPrior(HasInducing, HasLogDensity[Gaussian], HasCovariance[G
         return groups, self.latents // groups * self.n_inducing
 
     # ---- kernel algebra ----------------------------------------------------------------------
-
-    def _on_clock(self, times: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """In double: times may be stamps with more digits than float32."""
-        origin, scale = self.clock.values
-        scaled: Tensor = (times - origin) / scale
-        return scaled
 
     def _scaled(self, times: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         return self._on_clock(times).to(self.tau.dtype)
@@ -252,6 +226,12 @@ class GaussianProcessPrior(HasInducing, HasLogDensity[Gaussian], HasCovariance[G
     def from_state(self, state: InducingState, sites: Sites) -> InducingPosterior:
         """The posterior of the latents under a given q(v) (A24–A28)."""
         return InducingPosterior(self, sites, state, self.project(sites))
+
+    def filtered(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> Float[Tensor, "N T D"]:
+        """One conditioning for every site: T times the cost of `condition`. Sites are in the order of time."""
+        place = torch.arange(potentials.shape[1], device=potentials.device)[:, None]
+        known = (torch.where(place <= t, potentials, 0.0) for t in range(len(place)))
+        return torch.stack([self.condition(each, sites).eta[:, t] for t, each in enumerate(known)], 1)
 
     def sample(self, sites: Sites, generator: torch.Generator) -> Float[Tensor, "N T K"]:
         """Joint draws over the sites of every trial."""

@@ -13,7 +13,7 @@ from rpmodels import linalg
 from rpmodels.carriers import Sites
 from rpmodels.families import Gaussian
 from rpmodels.priors.conditioning import WHAT
-from rpmodels.priors.prior import Posterior, Prior
+from rpmodels.priors.prior import Predicts, Prior
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class HasInducing(Prior[Gaussian]):
 
 
 @dataclass(frozen=True)
-class InducingPosterior(Posterior):
+class InducingPosterior(Predicts):
     """q(Z) = ∫ p(Z|v) q(v) dv: marginals (A26–A28), KL, joint draws, predictions at any other times."""
 
     prior: HasInducing

@@ -122,6 +122,14 @@ class HasCovariance(Prior[F_co]):
         """Cov[z_t, z_s] between those of these sites that are kept, inputs left out."""
 
 
+class Predicts(Posterior):
+    """A posterior that reaches beyond its own sites."""
+
+    @abstractmethod
+    def at(self, sites: Sites) -> Posterior:
+        """The same q, seen from other sites: predictions at new times."""
+
+
 @dataclass(frozen=True)
 class IndependentSites(Posterior):
     """The posterior when sites are independent given nothing: each is the prior's member plus its potential.
