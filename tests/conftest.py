@@ -1,11 +1,13 @@
 """Shapes are checked at run time in every test: the hook must come before the first import of rpmodels."""
 
 import os
+from typing import Any
 
 import jaxtyping
 import matplotlib as mpl
 
 import typechecker
+from missing import as_failure
 
 mpl.use("Agg")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -26,6 +28,18 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
     typechecker.counted.clear()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport() -> Any:
+    outcome = yield
+    as_failure(outcome.get_result())
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report() -> Any:
+    outcome = yield
+    as_failure(outcome.get_result())
 
 
 @pytest.fixture

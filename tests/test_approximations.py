@@ -8,6 +8,7 @@ import torch
 from scipy.special import logsumexp
 
 import registry
+from missing import DOES_NOT_APPLY
 from oracles import integrals
 from oracles.gaussians import (
     expected_statistic,
@@ -116,7 +117,7 @@ def skip_unfit(approximation, family):
     try:
         approximation.check(family)
     except BuildError:
-        pytest.skip("not for this many latents")
+        pytest.skip(f"{DOES_NOT_APPLY}: not for this many latents")
 
 
 def values_and_gradients(each, approximation, local=None, seed=0):

@@ -294,7 +294,7 @@ def test_only_what_is_asked_for_is_computed(monkeypatch, capsys):
         for asked in (["RPFA", "FA"], "FA"):
             assert list(compare_baselines(x, z, estimator=model, cv=2, methods=asked).values) == ["RPFA", "FA"]
         assert "compare_baselines" not in capsys.readouterr().err
-        found = compare_baselines(x, z, estimator=model, cv=2, n_seeds=2, methods=[], progress=True)
+        found = compare_baselines(x, z, estimator=model, cv=2, n_seeds=2, methods=[], verbose=1)
     assert list(found.values) == ["RPFA"]
     assert "4/4" in capsys.readouterr().err
 

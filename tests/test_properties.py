@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import rpmodels as rp
+from missing import DOES_NOT_APPLY
 from registry import APPROXIMATIONS, ATOMS, E_STEPS, made, random_eta
 from rpmodels import model as model_module
 from rpmodels.errors import InputError
@@ -367,7 +368,9 @@ def test_empty_observations_change_nothing_for_the_others_in_inference(case):
 @each_case
 def test_empty_observations_change_nothing_for_the_others_in_training(case):
     if "mean" in case.choices:
-        pytest.skip("one reference is an average over the batch's sites, and no training batch has empty trials")
+        pytest.skip(
+            f"{DOES_NOT_APPLY}: one reference is an average over the batch's sites, and no training batch has empty trials"
+        )
     model, data = copy.deepcopy(fitted(case)[0].model_.pattern), fitted(case)[1]
     observations, more = read(data), read(data.with_empty(0, 2))
     total, gradients, own = training(model, observations)

@@ -21,7 +21,7 @@ from rpmodels.evaluation.bits import (
 from rpmodels.evaluation.counts import Counts, chosen_channels, rows_of
 from rpmodels.evaluation.folds import Fold, Given, Index, folds_of
 from rpmodels.evaluation.read_outs import PENALTY, PoissonReadOut
-from rpmodels.learning.parallel import parallel_map
+from rpmodels.learning.parallel import parallel_list
 
 
 def co_smoothing(
@@ -35,6 +35,7 @@ def co_smoothing(
     groups: Any = None,
     random_state: int = 0,
     n_jobs: int | None = None,
+    verbose: int = 0,
     **options: Any,
 ) -> BitsPerSpike:
     """How well a model predicts channels that it does not see from those that it does, on trials that are new to it.
@@ -52,13 +53,15 @@ def co_smoothing(
         groups: trials that stay together
         random_state: of the channels
         n_jobs: folds at once
+        verbose: 1 for a progress bar, a step for every fold
         options: as in `fit` (times, inputs, presence, sample_weight)
 
     """
     counts = predictable(estimator, X, factor, options)
     channels = chosen_channels(held_out, counts.n_channels, random_state)
     folds = folds_of(cv, counts.given.X, groups)
-    found = list(parallel_map(_co_smoothed, folds, n_jobs, estimator, counts, channels, e_step))
+    shared = (estimator, counts, channels, e_step)
+    found = parallel_list(_co_smoothed, folds, n_jobs, *shared, label="co_smoothing", verbose=verbose)
     return BitsPerSpike.of("co-smoothing", channels, found)
 
 
@@ -72,6 +75,7 @@ def forward_prediction(
     cv: int | Any = 4,
     groups: Any = None,
     n_jobs: int | None = None,
+    verbose: int = 0,
     **options: Any,
 ) -> BitsPerSpike:
     """How well a model predicts the end of new trials, all channels of it, from their beginning.
@@ -87,6 +91,7 @@ def forward_prediction(
         cv: as in `co_smoothing`
         groups: as in `co_smoothing`
         n_jobs: folds at once
+        verbose: 1 for a progress bar, a step for every fold
         options: as in `fit`
 
     """
@@ -95,7 +100,8 @@ def forward_prediction(
         raise errors.no_ends("forward_prediction", type(estimator).__name__)
     counts = predictable(estimator, X, factor, options)
     folds = folds_of(cv, counts.given.X, groups)
-    found = list(parallel_map(_forward, folds, n_jobs, estimator, counts, share, e_step))
+    shared = (estimator, counts, share, e_step)
+    found = parallel_list(_forward, folds, n_jobs, *shared, label="forward_prediction", verbose=verbose)
     return BitsPerSpike.of("forward prediction", np.arange(counts.n_channels), found)
 
 
@@ -112,6 +118,7 @@ def few_shot_co_smoothing(
     groups: Any = None,
     random_state: int = 0,
     n_jobs: int | None = None,
+    verbose: int = 0,
     **options: Any,
 ) -> BitsPerSpike:
     """How well few trials tell what channels that the model never had show, from its latents.
@@ -132,6 +139,7 @@ def few_shot_co_smoothing(
         groups: as in `co_smoothing`
         random_state: of the channels and of the draws
         n_jobs: folds at once
+        verbose: 1 for a progress bar, a step for every fold
         options: as in `fit`
 
     """
@@ -144,7 +152,8 @@ def few_shot_co_smoothing(
     if n_shots is not None and not 1 <= checks.integer("n_shots", n_shots, 1) <= fewest:
         raise errors.bad_value("n_shots", f"at most the training trials of a fold, {fewest}", n_shots)
     shots = _Shots(n_shots, 1 if n_shots is None else n_draws, penalty, random_state)
-    found = list(parallel_map(_few_shot, folds, n_jobs, estimator, counts, channels, shots))
+    shared = (estimator, counts, channels, shots)
+    found = parallel_list(_few_shot, folds, n_jobs, *shared, label="few_shot_co_smoothing", verbose=verbose)
     return BitsPerSpike.of("few-shot co-smoothing", channels, found)
 
 

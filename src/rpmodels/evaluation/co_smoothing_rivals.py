@@ -16,7 +16,7 @@ from rpmodels.evaluation.folds import Fold, Index, folds_of, subset
 from rpmodels.evaluation.methods import Method
 from rpmodels.evaluation.read_outs import PoissonReadOut, Rows, read_counts
 from rpmodels.evaluation.rivals import Rivals, rivals_of
-from rpmodels.learning.parallel import parallel_map
+from rpmodels.learning.parallel import parallel_list
 from rpmodels.observations import read
 
 
@@ -32,6 +32,7 @@ def compare_co_smoothing(
     random_state: int = 0,
     methods: Sequence[str] | None = None,
     n_jobs: int | None = None,
+    verbose: int = 0,
     **options: Any,
 ) -> Comparison:
     """`co_smoothing` of an RPM, and of the rivals of `compare_baselines`, on the same folds and channels.
@@ -51,6 +52,7 @@ def compare_co_smoothing(
         random_state: of the channels and of every fit
         methods: names of those to compare with, as they are printed; the RPM is always there. None: all
         n_jobs: folds at once
+        verbose: 1 for a progress bar, a step for every fold
         options: as in `fit`; the other methods see none of it
 
     """
@@ -64,7 +66,8 @@ def compare_co_smoothing(
         raise errors.bad_value("held_out", f"at least {_size(model)} channels, one for each latent, to be left", left)
     model = clone(model).set_params(random_state=random_state)
     folds = folds_of(cv, counts.given.X, groups)
-    found = list(parallel_map(_one_fold, folds, n_jobs, model, rivals, names, counts, channels, e_step))
+    shared = (model, rivals, names, counts, channels, e_step)
+    found = parallel_list(_one_fold, folds, n_jobs, *shared, label="compare_co_smoothing", verbose=verbose)
     return Comparison({
         name: {f"bits_by_{by}": np.array([each[name][by].total for each in found]) for by in measures}
         for name, measures in found[0].items()

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
-from tqdm.auto import tqdm
 
 from rpmodels import alignment, checks, errors, metrics
 from rpmodels.estimators import Latents, RPMEstimator, default_for
@@ -16,7 +15,7 @@ from rpmodels.evaluation.decoding import READINGS, points_of
 from rpmodels.evaluation.folds import Fold, Given, Index, divisible, folds_of, n_trials, subset
 from rpmodels.evaluation.methods import Bins, latents_of, scores_of
 from rpmodels.evaluation.rivals import Rivals, rivals_of
-from rpmodels.learning.parallel import parallel_each, parallel_map
+from rpmodels.learning.parallel import parallel_list
 from rpmodels.observations import Observations, fit_scaling
 
 
@@ -45,8 +44,8 @@ def compare_baselines(
     n_seeds: int = 1,
     random_state: int = 0,
     methods: Sequence[str] | None = None,
-    progress: bool = False,
     n_jobs: int | None = None,
+    verbose: int = 0,
     **options: Any,
 ) -> Comparison:
     """An RPM against methods without one, on trials that none of them has seen.
@@ -73,8 +72,8 @@ def compare_baselines(
         n_seeds: fits of every fold
         random_state: the first seed
         methods: names of those to compare with, as they are printed; the RPM is always there. None: all
-        progress: whether to show a bar, a step for every fold and seed
         n_jobs: folds and seeds at once
+        verbose: 1 for a progress bar, a step for every fold and seed
         options: as in `fit` (times, inputs, presence); the other methods see neither times nor inputs
 
     """
@@ -86,11 +85,8 @@ def compare_baselines(
     if y is not None and n_trials(y) != n_trials(given.X):
         raise errors.bad_value("y", f"{n_trials(given.X)} trials as in X", n_trials(y))
     tasks = [(fold, random_state + seed) for fold in folds_of(cv, given.X, groups) for seed in range(n_seeds)]
-    # Results as they come move the bar; without one, any back end that joblib was told of will do.
-    each_task = parallel_each if progress else parallel_map
-    results = each_task(_one_fold, list(enumerate(tasks)), n_jobs, model, rivals, names, given, y)
-    numbered = dict(tqdm(results, total=len(tasks), desc="compare_baselines", disable=not progress))
-    found = [numbered[number] for number in range(len(tasks))]
+    shared = (model, rivals, names, given, y)
+    found = parallel_list(_one_fold, tasks, n_jobs, *shared, label="compare_baselines", verbose=verbose)
     return Comparison({
         name: {measure: np.array([each[name][measure] for each in found]) for measure in measures}
         for name, measures in found[0].items()
@@ -107,15 +103,15 @@ def named_rivals(methods: Sequence[str] | None, own: str, rivals: Rivals) -> lis
 
 
 def _one_fold(
-    task: tuple[int, tuple[Fold, int]],
+    task: tuple[Fold, int],
     estimator: RPMEstimator,
     rivals: Rivals,
     names: Sequence[str] | None,
     given: Given,
     y: Any,
-) -> tuple[int, dict[str, dict[str, float]]]:
-    """The number of the task, and {method: {measure: value}}."""
-    number, (fold, seed) = task
+) -> dict[str, dict[str, float]]:
+    """{method: {measure: value}}."""
+    fold, seed = task
     model = given.only(fold[0]).fit(clone(estimator).set_params(random_state=seed))
     ours = _listed(model, model.latents(given.X, **given.new))
     observations = model.read(given.X, **given.new)
@@ -132,12 +128,11 @@ def _one_fold(
             chosen = method.chosen(seen, subset(behaviour, fold[0]), READINGS, size, seed)
             found = latents_of(chosen, seen, bins, size, seed)
             measured[method.name] = scores_of(READINGS, found, behaviour, fold)
-        return number, measured
+        return measured
     every = {own: ours, **{each.name: each.latents(seen, bins, size, seed) for each in methods}}
     if labels is not None:
-        return number, {name: {"accuracy": _accuracy(each, labels, size, fold)} for name, each in every.items()}
-    alike = {name: {"agreement": _agreement(each, ours, rivals, size, fold[1])} for name, each in every.items()}
-    return number, alike
+        return {name: {"accuracy": _accuracy(each, labels, size, fold)} for name, each in every.items()}
+    return {name: {"agreement": _agreement(each, ours, rivals, size, fold[1])} for name, each in every.items()}
 
 
 def _listed(model: RPMEstimator, found: Latents) -> Latents:

@@ -13,7 +13,7 @@ from rpmodels.estimators.arguments import every_argument
 from rpmodels.evaluation.decoding import READINGS, points_of
 from rpmodels.evaluation.folds import Fold, Given, divisible, folds_of, n_trials, subset
 from rpmodels.free_energy import Score
-from rpmodels.learning.parallel import parallel_map
+from rpmodels.learning.parallel import parallel_list
 
 SCORE = "score"
 
@@ -67,6 +67,7 @@ def cross_validate(
     presence: Any = None,
     sample_weight: Any = None,
     n_jobs: int | None = None,
+    verbose: int = 0,
 ) -> CrossValidation:
     """Fit on some trials, score the others, in turn.
 
@@ -83,18 +84,45 @@ def cross_validate(
         presence: as in `fit`
         sample_weight: as in `fit`
         n_jobs: folds at once
+        verbose: 1 for a progress bar, a step for every fold
 
     """
-    given = divisible(estimator, X, times=times, inputs=inputs, presence=presence, sample_weight=sample_weight)
+    beside = {"times": times, "inputs": inputs, "presence": presence, "sample_weight": sample_weight}
+    return validated([estimator], X, y, cv, groups, beside, n_jobs, "cross_validate", verbose)[0]
+
+
+def validated(
+    estimators: Sequence[RPMEstimator],
+    X: Any,
+    y: Any,
+    cv: int | Any,
+    groups: Any,
+    beside: Mapping[str, Any],
+    n_jobs: int | None,
+    label: str,
+    verbose: int,
+) -> list[CrossValidation]:
+    """Every estimator on the same folds, all of them jobs under one bar."""
+    given = divisible(estimators[0], X, **beside)
     if y is not None and n_trials(y) != n_trials(given.X):
         raise errors.bad_value("y", f"{n_trials(given.X)} trials as in X", n_trials(y))
-    scored = list(parallel_map(_score, folds_of(cv, given.X, groups), n_jobs, estimator, given, y))
-    read = {kind: tuple(each[kind] for _, _, each in scored) for kind in (READINGS if y is not None else ())}
+    folds = list(folds_of(cv, given.X, groups))
+    tasks = [(each, fold) for each in estimators for fold in folds]
+    scored = parallel_list(_score, tasks, n_jobs, given, y, label=label, verbose=verbose)
+    return [_gathered(scored[n : n + len(folds)], y is not None) for n in range(0, len(tasks), len(folds))]
+
+
+Scored = tuple[Score, Score, dict[str, float]]
+
+
+def _gathered(scored: Sequence[Scored], decoded: bool) -> CrossValidation:
+    read = {kind: tuple(each[kind] for _, _, each in scored) for kind in (READINGS if decoded else ())}
     return CrossValidation(tuple(new for new, _, _ in scored), tuple(old for _, old, _ in scored), read)
 
 
-def _score(fold: Fold, estimator: RPMEstimator, given: Given, y: Any) -> tuple[Score, Score, dict[str, float]]:
+def _score(task: tuple[RPMEstimator, Fold], given: Given, y: Any) -> Scored:
     """Held-out and training score, and what is read of behaviour."""
+    estimator, fold = task
     training, held_out = (given.only(index) for index in fold)
     fitted = training.fit(clone(estimator))
     new, old = fitted.score(held_out.X, **held_out.new), fitted.score_
@@ -147,6 +175,10 @@ def choose(
     *,
     y: Any = None,
     by: str = SCORE,
+    cv: int | Any = 5,
+    groups: Any = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
     **options: Any,
 ) -> Choice:
     """`cross_validate` for every value of one argument, on the same folds: how many latents, how many states?
@@ -162,7 +194,11 @@ def choose(
         X: trials
         y: behaviour or labels, as in `cross_validate`
         by: what chooses: "score", or with `y` a decoder, "ridge" or "knn"
-        options: as in `cross_validate`
+        cv: as in `cross_validate`
+        groups: as in `cross_validate`
+        n_jobs: folds and values at once
+        verbose: 1 for a progress bar, a step for every fold of every value
+        options: as in `fit` (times, inputs, presence, sample_weight)
 
     """
     known = {*estimator.declared, *(each.replace(".", "__") for each in every_argument(type(estimator)))}
@@ -171,5 +207,6 @@ def choose(
     if not len(values):
         raise errors.bad_value("values", "at least one", "none")
     check_measure(by, y)
-    tried = {value: cross_validate(clone(estimator).set_params(**{name: value}), X, y=y, **options) for value in values}
-    return Choice(name, tried, by)
+    models = [clone(estimator).set_params(**{name: value}) for value in values]
+    found = validated(models, X, y, cv, groups, options, n_jobs, "choose", verbose)
+    return Choice(name, dict(zip(values, found, strict=True)), by)

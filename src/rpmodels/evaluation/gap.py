@@ -14,7 +14,7 @@ from rpmodels import checks, errors
 from rpmodels.channels import is_population
 from rpmodels.estimators import RPMEstimator, plain_data
 from rpmodels.evaluation.folds import Given
-from rpmodels.learning.parallel import parallel_map
+from rpmodels.learning.parallel import parallel_list
 from rpmodels.seeding import spawn
 
 THIS, LONGER, OTHER = "this fit", "longer", "other seed"
@@ -124,6 +124,7 @@ def gap(
     n_runs: int = 3,
     random_state: int | None = 0,
     n_jobs: int | None = None,
+    verbose: int = 0,
     **options: Any,
 ) -> Gap:
     """How much free energy of its training data a fit leaves to longer training, or to another seed.
@@ -138,6 +139,7 @@ def gap(
         n_runs: how many other seeds
         random_state: of the other seeds
         n_jobs: fits at once
+        verbose: 1 for a progress bar, a step for every fit
         options: as in `fit` (times, inputs, presence, sample_weight)
 
     """
@@ -159,7 +161,8 @@ def gap(
         rows = [_row(THIS, estimator, math.nan)]
         tasks = tasks[1:]
     # What was fitted before need not travel to other processes.
-    return Gap((*rows, *parallel_map(_fitted, tasks, n_jobs, clone(estimator), given)))
+    plain = clone(estimator)
+    return Gap((*rows, *parallel_list(_fitted, tasks, n_jobs, plain, given, label="gap", verbose=verbose)))
 
 
 def _check_data(model: RPMEstimator, given: Given) -> None:

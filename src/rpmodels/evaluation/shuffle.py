@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm.auto import trange
 
 from rpmodels import checks, errors
 from rpmodels.estimators import RPMEstimator, plain_data
@@ -34,7 +35,13 @@ class ShuffleTest:
 
 
 def shuffle_test(
-    model: RPMEstimator, X: Any, *, n_shuffles: int = 99, random_state: int | None = 0, **options: Any
+    model: RPMEstimator,
+    X: Any,
+    *,
+    n_shuffles: int = 99,
+    random_state: int | None = 0,
+    verbose: int = 0,
+    **options: Any,
 ) -> ShuffleTest:
     """Whether what the factors share in X is more than chance, under a fitted model.
 
@@ -46,6 +53,7 @@ def shuffle_test(
         X: new observations, as `score` takes them
         n_shuffles: how many; the smallest p-value is 1/(1 + n_shuffles)
         random_state: seed of the shuffles
+        verbose: 1 for a progress bar, a step for every shuffle
         options: as in `score` (times, presence)
 
     """
@@ -55,7 +63,8 @@ def shuffle_test(
     if len(observations) < 2:
         raise errors.bad_value("X", "at least two observations to shuffle", f"{len(observations)}")
     random = np.random.default_rng(spawn(random_state, 1)[0])
-    null = [_score(model, shuffled(observations, random)) for _ in range(n_shuffles)]
+    bar = trange(n_shuffles, desc="shuffle_test", disable=not verbose, leave=False)
+    null = [_score(model, shuffled(observations, random)) for _ in bar]
     return ShuffleTest(_score(model, observations), np.array(null))
 
 

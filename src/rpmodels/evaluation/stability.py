@@ -10,7 +10,7 @@ from sklearn.base import clone
 from rpmodels import checks
 from rpmodels.estimators import Latents, RPMEstimator, plain_data
 from rpmodels.evaluation.folds import Given
-from rpmodels.learning.parallel import parallel_map
+from rpmodels.learning.parallel import parallel_list
 from rpmodels.seeding import spawn
 
 
@@ -45,6 +45,7 @@ def stability(
     n_runs: int = 5,
     random_state: int | None = 0,
     n_jobs: int | None = None,
+    verbose: int = 0,
     **options: Any,
 ) -> Stability:
     """Fit from several seeds and compare what they found on the same data.
@@ -58,12 +59,14 @@ def stability(
         n_runs: how many seeds
         random_state: of the seeds
         n_jobs: fits at once
+        verbose: 1 for a progress bar, a step for every fit
         options: as in `fit` (times, inputs, presence, sample_weight)
 
     """
     checks.integer("n_runs", n_runs, 2)
     given = Given(*plain_data(estimator, X, options, fitting=True))
-    runs = list(parallel_map(_run, spawn(random_state, n_runs), n_jobs, estimator, given))
+    seeds = spawn(random_state, n_runs)
+    runs = parallel_list(_run, seeds, n_jobs, estimator, given, label="stability", verbose=verbose)
     latent = estimator.description.latent
     found = [each for each, _ in runs]
     scores = tuple(score for _, score in runs)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import torch
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
+from tqdm.auto import tqdm
 
 from rpmodels.learning.distributed import communicator
 
@@ -45,6 +46,22 @@ def parallel_each(
         return
     jobs = (delayed(_in_worker)(function, item, *shared) for item in items)
     yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)(jobs)
+
+
+def parallel_list(
+    function: Callable[..., Result], items: Iterable[Item], n_jobs: int | None, *shared: Any, label: str, verbose: int
+) -> list[Result]:
+    """function(item, *shared) of every item in its order, when all are done; `verbose`: a bar moves with each."""
+    tasks = list(enumerate(items))
+    # Results as they come move the bar; without one, any back end that joblib was told of will do.
+    each_task = parallel_each if verbose else parallel_map
+    results = each_task(_numbered, tasks, n_jobs, function, *shared)
+    found = dict(tqdm(results, total=len(tasks), desc=label, disable=not verbose, leave=False))
+    return [found[number] for number, _ in tasks]
+
+
+def _numbered(task: tuple[int, Item], function: Callable[..., Result], *shared: Any) -> tuple[int, Result]:
+    return task[0], function(task[1], *shared)
 
 
 def _in_worker(function: Callable[..., Result], item: Item, *shared: Any) -> Result:
