@@ -368,9 +368,7 @@ def test_empty_observations_change_nothing_for_the_others_in_inference(case):
 @each_case
 def test_empty_observations_change_nothing_for_the_others_in_training(case):
     if "mean" in case.choices:
-        pytest.skip(
-            f"{DOES_NOT_APPLY}: one reference is an average over the batch's sites, and no training batch has empty trials"
-        )
+        pytest.skip(f"{DOES_NOT_APPLY}: one reference averages over the sites, and no training batch has empty trials")
     model, data = copy.deepcopy(fitted(case)[0].model_.pattern), fitted(case)[1]
     observations, more = read(data), read(data.with_empty(0, 2))
     total, gradients, own = training(model, observations)
