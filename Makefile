@@ -7,7 +7,7 @@ ifneq ($(wildcard ../shared/data),)
 export RPMODELS_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test coverage lint docs bench soak soak-short wheel clean
+.PHONY: setup demo test coverage lint docs bench soak soak-short mutants wheel clean
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
@@ -55,6 +55,11 @@ soak: setup
 # What CI has time for: all of it but hosts in network namespaces, clusters and what is only longer.
 soak-short: setup
 	$(BIN)/python -m pytest -n 2 -m soak tests/test_wheel.py tests/test_report.py tests/test_scale.py tests/test_checkpoints.py
+
+# Bugs written into the mathematical core one at a time: do the tests notice? The map takes as long as the tests.
+mutants: setup
+	$(BIN)/python benchmarks/mutants.py map
+	$(BIN)/python benchmarks/mutants.py run --count 300 --floor 0.9 --out docs/results/mutants.json
 
 wheel: setup
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist

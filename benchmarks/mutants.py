@@ -1,0 +1,161 @@
+"""Do the tests notice? Bugs written into the mathematical core one at a time, and the tests that run through the line.
+
+python benchmarks/mutants.py map                       # which test runs through which line, and how long it takes
+python benchmarks/mutants.py run [--count 300] [--seed 0] [--floor 0.9] [--budget 60] [--out FILE]
+
+`map` is one run of `make test` under coverage, kept in build/mutants. Every mutant is a fork of a process that has
+torch, pytest and the like already; it runs the quickest tests of its line until one fails, `budget` seconds at most.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from mutations import Mutant, sampled
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE, BUILD = ROOT / "src" / "rpmodels", ROOT / "build" / "mutants"
+CORE = (
+    "families", "linalg", "mixtures", "priors", "inference", "generative", "linear", "recognition", "carriers.py",
+    "free_energy.py", "log_weight.py", "integration.py", "temperature.py", "sampling_error.py", "channels.py",
+    "learning/objective.py", "learning/batches.py", "learning/optimisers.py", "learning/moves.py", "learning/finish.py",
+    "learning/climbing.py", "evaluation/bits.py", "metrics.py", "alignment.py",
+)  # fmt: skip
+HEAVY = ("torch", "gpytorch", "sklearn", "scipy.stats", "hypothesis", "pytest", "jaxtyping", "beartype", "matplotlib")
+TESTS = 60
+"""Of a line, the quickest."""
+
+
+def core() -> list[Path]:
+    """Modules of the mathematical core."""
+    found = [SOURCE / name for name in CORE]
+    return sorted(path for each in found for path in (each.rglob("*.py") if each.is_dir() else [each]))
+
+
+def mapped() -> None:
+    """Run the tests once, and keep who runs through what."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "COVERAGE_FILE": str(BUILD / "coverage")}
+    command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal", "-m", "not soak", "--cov=rpmodels"]
+    more = ["--cov-context=test", "--cov-report=", "--cov-fail-under=0", f"--junitxml={BUILD / 'times.xml'}"]
+    subprocess.run([*command, *more], check=False, cwd=ROOT, env=environment)
+    coverage: Any = importlib.import_module("coverage")
+    data = coverage.CoverageData(str(BUILD / "coverage"))
+    data.read()
+    found = {}
+    for path in core():
+        lines = data.contexts_by_lineno(str(path))
+        found[str(path.relative_to(ROOT))] = {
+            line: sorted({each.partition("|")[0] for each in names if each}) for line, names in lines.items()
+        }
+    seconds: dict[str, float] = {}
+    for case in ElementTree.parse(BUILD / "times.xml").iter("testcase"):
+        module = case.get("classname", "").replace(".", "/")
+        seconds[f"{module}.py::{case.get('name')}"] = float(case.get("time", "0"))
+    (BUILD / "map.json").write_text(json.dumps({"lines": found, "seconds": seconds}), encoding="utf-8")
+
+
+def watching(mutant: Mutant, known: dict[str, Any]) -> list[str]:
+    """Tests that run through the line, quickest first; of a line that runs at import, those of its module."""
+    lines = known["lines"].get(mutant.path, {})
+    names = lines.get(str(mutant.line)) or sorted({name for each in lines.values() for name in each})
+    seconds: dict[str, float] = known["seconds"]
+    return sorted(names, key=lambda name: seconds.get(name, 1.0))[:TESTS]
+
+
+def killed(mutant: Mutant, tests: list[str], budget: float) -> str | None:
+    """By what; None where it lives."""
+    if not tests:
+        return None
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        _as_mutant(mutant, tests)
+    began = time.monotonic()
+    while time.monotonic() - began < budget:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return None if os.waitstatus_to_exitcode(status) == 0 else "a test"
+        time.sleep(0.05)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    # Tests that would have taken longer than the budget by themselves prove nothing.
+    return "hanging"
+
+
+def _as_mutant(mutant: Mutant, tests: list[str]) -> None:
+    """In the fork: the changed module in the place of the file, no byte code, and pytest."""
+    loaders: Any = importlib.import_module("importlib.machinery")
+    pytest: Any = importlib.import_module("pytest")
+    read, target = loaders.SourceFileLoader.get_data, str(ROOT / mutant.path)
+    stem = f"{Path(mutant.path).stem}."
+
+    def get_data(self: Any, path: str) -> Any:
+        if path == target:
+            return mutant.source.encode()
+        if path.endswith(".pyc") and Path(path).name.startswith(stem):
+            raise OSError
+        return read(self, path)
+
+    loaders.SourceFileLoader.get_data = get_data
+    sys.dont_write_bytecode = True
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.dup2(nothing, 2)
+    os.chdir(ROOT)
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", "-p", "no:timeout"]
+    code = 2
+    try:
+        code = int(pytest.main([*options, "-o", "addopts=", "-o", "timeout=0", *tests]))
+    finally:
+        os._exit(code)
+
+
+def run(given: Any) -> int:
+    """A line for every mutant, and the share that was noticed."""
+    known = json.loads((BUILD / "map.json").read_text(encoding="utf-8"))
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
+    for name in HEAVY:
+        importlib.import_module(name)
+    rows: list[dict[str, Any]] = []
+    for number, mutant in enumerate(sampled(core(), ROOT, given.count, given.seed)):
+        tests = watching(mutant, known)
+        by = killed(mutant, tests, given.budget)
+        rows.append({"mutant": mutant.told, "tests": len(tests), "by": by})
+        noticed = sum(row["by"] is not None for row in rows)
+        print(f"{number + 1:4} {noticed / len(rows):.3f} {by or 'LIVES':8} {mutant.told}", flush=True)
+        if given.out:
+            found = {"seed": given.seed, "share": round(noticed / len(rows), 4), "rows": rows}
+            Path(given.out).write_text(json.dumps(found, indent=1, ensure_ascii=False), encoding="utf-8")
+    share = sum(row["by"] is not None for row in rows) / max(1, len(rows))
+    print(f"{share:.3f} of {len(rows)} mutants were noticed (at least {given.floor})")
+    return int(share < given.floor)
+
+
+def main() -> int:
+    """Read the command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("map", "run"))
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--floor", type=float, default=0.9)
+    parser.add_argument("--budget", type=float, default=60.0)
+    parser.add_argument("--out")
+    given = parser.parse_args()
+    if given.what == "map":
+        mapped()
+        return 0
+    return run(given)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
