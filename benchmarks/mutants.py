@@ -2,6 +2,7 @@
 
 python benchmarks/mutants.py map                       # which test runs through which line, and how long it takes
 python benchmarks/mutants.py run [--count 300] [--seed 0] [--floor 0.9] [--budget 60] [--out FILE]
+python benchmarks/mutants.py by-hand [--floor 0.85] [--out FILE]
 
 `map` is one run of `make test` under coverage, kept in build/mutants. Every mutant is a fork of a process that has
 torch, pytest and the like already; it runs the quickest tests of its line until one fails, `budget` seconds at most.
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from mutants_by_hand import SUBTLE
 from mutations import Mutant, sampled
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -119,6 +121,21 @@ def _as_mutant(mutant: Mutant, tests: list[str]) -> None:
         os._exit(code)
 
 
+def by_hand() -> list[Mutant]:
+    """Those that were written, each of which must be found in its module once."""
+    found = []
+    for name, changes in SUBTLE.items():
+        path = SOURCE / name
+        text = path.read_text(encoding="utf-8")
+        for before, after in changes:
+            if text.count(before) != 1:
+                raise SystemExit(f"{name} has {text.count(before)} times, not once: {before}")
+            line = text[: text.index(before)].count("\n") + 1
+            changed = text.replace(before, after)
+            found.append(Mutant(str(path.relative_to(ROOT)), line, "by hand", before, after, changed))
+    return found
+
+
 def run(given: Any) -> int:
     """A line for every mutant, and the share that was noticed."""
     known = json.loads((BUILD / "map.json").read_text(encoding="utf-8"))
@@ -127,14 +144,15 @@ def run(given: Any) -> int:
     for name in HEAVY:
         importlib.import_module(name)
     rows: list[dict[str, Any]] = []
-    for number, mutant in enumerate(sampled(core(), ROOT, given.count, given.seed)):
+    chosen = by_hand() if given.what == "by-hand" else sampled(core(), ROOT, given.count, given.seed)
+    for number, mutant in enumerate(chosen):
         tests = watching(mutant, known)
         by = killed(mutant, tests, given.budget)
         rows.append({"mutant": mutant.told, "tests": len(tests), "by": by})
         noticed = sum(row["by"] is not None for row in rows)
         print(f"{number + 1:4} {noticed / len(rows):.3f} {by or 'LIVES':8} {mutant.told}", flush=True)
         if given.out:
-            found = {"seed": given.seed, "share": round(noticed / len(rows), 4), "rows": rows}
+            found = {"what": given.what, "seed": given.seed, "share": round(noticed / len(rows), 4), "rows": rows}
             Path(given.out).write_text(json.dumps(found, indent=1, ensure_ascii=False), encoding="utf-8")
     share = sum(row["by"] is not None for row in rows) / max(1, len(rows))
     print(f"{share:.3f} of {len(rows)} mutants were noticed (at least {given.floor})")
@@ -144,7 +162,7 @@ def run(given: Any) -> int:
 def main() -> int:
     """Read the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("map", "run"))
+    parser.add_argument("what", choices=("map", "run", "by-hand"))
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--floor", type=float, default=0.9)

@@ -74,8 +74,8 @@ def _places(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
         if isinstance(node, ast.Raise | ast.Import | ast.ImportFrom | ast.JoinedStr):
             continue
         if isinstance(node, ast.FunctionDef):
-            for each in (*node.args.defaults, *(one for one in node.args.kw_defaults if one is not None)):
-                yield from _at(each)
+            for default in (*node.args.defaults, *(one for one in node.args.kw_defaults if one is not None)):
+                yield from _at(default)
             for each in node.body:
                 yield from _at(each)
         elif isinstance(node, ast.AnnAssign):

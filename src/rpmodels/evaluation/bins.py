@@ -76,7 +76,9 @@ def choose_bins(
     tried = {}
     for n in values:
         beside = {"inputs": given.beside.get("inputs"), "times": clock}
-        wide = {name: None if each is None else merged(each, n, counts=False) for name, each in beside.items()}
+        wide: dict[str, Any] = {
+            name: None if each is None else merged(each, n, counts=False) for name, each in beside.items()
+        }
         seen = None if y is None else merged(y, n, counts=False)
         found = cross_validate(estimator, merged(given.X, n), y=seen, cv=folds, **wide, **options)
         tried[int(n)] = _per_second(found, folds, lengths // n * n * width)
