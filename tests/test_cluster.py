@@ -1,4 +1,4 @@
-"""joblib's back ends: restarts and searches on a real cluster of Dask or Ray workers give the numbers of one process."""
+"""joblib's back ends: restarts and searches on real clusters of Dask and Ray give the numbers of one process."""
 
 import os
 import sys
