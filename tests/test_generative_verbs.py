@@ -1,5 +1,7 @@
 """What estimators hand out of the generative side: forms, rows, labels, draws, and what they refuse."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -176,3 +178,18 @@ def test_what_draws_and_weights_cannot_be_says_why(views):
         hmm.conditional_weights(z=np.zeros((2, 3)))
     with pytest.raises(rp.RPModelsError, match="not fitted"):
         rp.RPFA(1).sample()
+
+
+def test_a_spread_does_not_depend_on_where_zero_is():
+    random = np.random.default_rng(0)
+    z = random.normal(size=(60, 1))
+    near = (z + 0.3 * random.normal(size=(60, 1))).astype(np.float32)
+    model = made(rp.RPFA, 1, max_iter=20, n_init=1, retries=0, random_state=0).fit({"a": z - near, "b": near})
+    known = {"a": z - near}
+    expected = model.impute(known, "b", rows=near)
+    # Other numbers on the same rows, of which the model has seen those near zero alone.
+    rows = model._rows("b", near, None)
+    far = replace(rows, numbers=rows.numbers.double() + 1e5)
+    found = rp.generative.impute(model.model_, model.read(known), "b", rows=far)
+    np.testing.assert_allclose(found.values[:, 0] - 1e5, expected.values, atol=0.02)
+    np.testing.assert_allclose(found.spread[:, 0], expected.spread, rtol=1e-4)

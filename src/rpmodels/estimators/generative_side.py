@@ -211,7 +211,7 @@ class WithGenerativeSide(ABC):
             numbers = values.flatten(2) if values.ndim > 2 else values[..., None]
         else:
             numbers = torch.nn.functional.one_hot(values.long(), len(vocabulary))
-        return Rows(observations, numbers.to(model.dtype))
+        return Rows(observations, numbers)
 
     def _given(self, rows: Any, weights: Any) -> dict[str, Rows]:
         """Of every factor that has some."""
