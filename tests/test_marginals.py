@@ -491,7 +491,11 @@ def test_there_are_no_weights_of_observations_where_atoms_are_draws():
         (KernelDensity(), np.array(list("abcd" * 5)), "labels or integers"),
         (GaussianMarginal(), np.array(list("abcd" * 5)), "labels or integers"),
         (GaussianMarginal(), np.arange(20)[:, None] % np.array([3, 4]), "labels or integers"),
-        (MomentMatched("Gamma"), 1 + np.arange(20, dtype=np.uint8)[:, None] % np.array([3, 4], np.uint8), "or integers"),
+        (
+            MomentMatched("Gamma"),
+            1 + np.arange(20, dtype=np.uint8)[:, None] % np.array([3, 4], np.uint8),
+            "or integers",
+        ),
         (CategoricalMarginal(), np.ones((20, 2)) * np.arange(20)[:, None], "holds numbers"),
     ],
 )

@@ -112,7 +112,9 @@ def atoms_on_rows(model: FittedRPM, name: str, rows: Observations) -> AtomMixtur
     pattern = model.pattern
     parts = [factors[name] for _, factors in pattern.recognised(rows)]
     weights = torch.as_tensor(rows.weights, dtype=model.dtype, device=model.device)
-    reference = model.atoms(name).reference
+    # Of their own sites, which may be fewer than those of the fit.
+    shared = pattern.atoms.shared
+    reference = model.atoms(name).reference if shared else pattern.references(rows.sites(model.device))[name]
     joint = Factor.joined(parts, rows.n_sites)
     return pattern.atoms.collect(model.recogniser(name).family, reference, joint, weights)
 
