@@ -1,5 +1,7 @@
 """What estimators hand out of the generative side: forms, rows, labels, draws, and what they refuse."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -176,3 +178,64 @@ def test_what_draws_and_weights_cannot_be_says_why(views):
         hmm.conditional_weights(z=np.zeros((2, 3)))
     with pytest.raises(rp.RPModelsError, match="not fitted"):
         rp.RPFA(1).sample()
+
+
+def test_a_spread_does_not_depend_on_where_zero_is():
+    random = np.random.default_rng(0)
+    z = random.normal(size=(60, 1))
+    near = (z + 0.3 * random.normal(size=(60, 1))).astype(np.float32)
+    model = made(rp.RPFA, 1, max_iter=20, n_init=1, retries=0, random_state=0).fit({"a": z - near, "b": near})
+    known = {"a": z - near}
+    expected = model.impute(known, "b", rows=near)
+    # Other numbers on the same rows, of which the model has seen those near zero alone.
+    rows = model._rows("b", near, None)
+    far = replace(rows, numbers=rows.numbers.double() + 1e5)
+    found = rp.generative.impute(model.model_, model.read(known), "b", rows=far)
+    np.testing.assert_allclose(found.values[:, 0] - 1e5, expected.values, atol=0.02)
+    np.testing.assert_allclose(found.spread[:, 0], expected.spread, rtol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def labelled_series():
+    """A factor of labels beside one of numbers, absent at the last two times; one mixture for every time."""
+    random = np.random.default_rng(0)
+    states = random.integers(2, size=(20, 5))
+    numbers = 2.0 * states[..., None] + random.normal(size=(20, 5, 2))
+    labels = np.array(["no", "yes"])[states].astype(object)
+    labels[:, 3:] = None
+    options = {"max_iter": 3, "n_init": 1, "retries": 0, "random_state": 0}
+    model = made(rp.RPGPFA, 1, atoms="per_time", **options).fit({"x": numbers, "word": labels})
+    return model, numbers, labels
+
+
+def test_where_a_factor_has_no_atoms_no_label_is_drawn(labelled_series):
+    model, _, labels = labelled_series
+    shown = model.sample(6, rows={"word": labels})[0]["word"]
+    assert set(shown[:, :3].ravel()) <= {"no", "yes"}
+    assert (shown[:, 3:] == None).all()  # noqa: E711
+
+
+def test_rows_that_are_shorter_than_draws_have_none_at_the_end(labelled_series):
+    model, numbers, _ = labelled_series
+    shown = model.sample(4, rows={"x": numbers[:, :2]})[0]["x"]
+    assert np.isfinite(shown[:, :2]).all()
+    assert np.isnan(shown[:, 2:]).all()
+
+
+def test_rows_with_one_label_a_time_are_trials_in_an_array_or_a_list(labelled_series):
+    model, numbers, labels = labelled_series
+    new = {"x": numbers[:2]}
+    expected = model.impute(new, "word", rows=list(labels)).values
+    assert expected.shape == (2, 5, 2)
+    for rows in (labels, {"word": labels, "x": numbers}):
+        np.testing.assert_array_equal(model.impute(new, "word", rows=rows).values, expected)
+    with pytest.raises(rp.RPModelsError, match="rows: expected those of factor 'word', got those of x"):
+        model.impute(new, "word", rows={"x": numbers})
+
+
+def test_states_that_a_model_does_not_have_are_refused():
+    x, _ = data.views(20, noise=0.5)
+    model = made(rp.RPCategorical, 2, max_iter=2, n_init=1, retries=0).fit(x)
+    for z in (np.array([0, 2]), np.array([-1])):
+        with pytest.raises(rp.RPModelsError, match="z: expected states from 0 to 1, got"):
+            model.conditional_weights("a", z)

@@ -225,6 +225,20 @@ class Uniform(Parametric):
         return torch.distributions.Uniform(0.0, 6.0 * mean + 1.0, validate_args=False)
 
 
+def test_draws_of_counts_in_few_bits_are_not_cut_off():
+    counts = np.random.default_rng(4).poisson(240.0, (400, 1)).clip(0, 255).astype(np.uint8)
+    _, values, _ = drawn(PoissonMarginal(draws=4096), read(counts))
+    assert float(values.double().mean()) == pytest.approx(float(counts.mean()), abs=1.0)
+    assert float(values.double().std()) == pytest.approx(float(counts.mean()) ** 0.5, rel=0.05)
+    assert values.max() > 255
+
+
+def test_a_family_of_one_parameter_has_no_need_of_a_variance():
+    for family, constant in (("Exponential", 2.0), ("Poisson", 3.0)):
+        density, _, _ = drawn(MomentMatched(family), read(np.full((20, 1), constant)))
+        assert float(density.distribution.mean) == pytest.approx(constant, abs=1e-7)
+
+
 def test_a_family_of_ones_own_is_a_statistic_and_a_member():
     x = np.random.default_rng(8).uniform(0, 4, (500, 2))
     _, values, _ = drawn(Uniform(), read(x))
@@ -476,6 +490,12 @@ def test_there_are_no_weights_of_observations_where_atoms_are_draws():
         (KernelDensity(), np.arange(20) % 3, "labels or integers"),
         (KernelDensity(), np.array(list("abcd" * 5)), "labels or integers"),
         (GaussianMarginal(), np.array(list("abcd" * 5)), "labels or integers"),
+        (GaussianMarginal(), np.arange(20)[:, None] % np.array([3, 4]), "labels or integers"),
+        (
+            MomentMatched("Gamma"),
+            1 + np.arange(20, dtype=np.uint8)[:, None] % np.array([3, 4], np.uint8),
+            "or integers",
+        ),
         (CategoricalMarginal(), np.ones((20, 2)) * np.arange(20)[:, None], "holds numbers"),
     ],
 )

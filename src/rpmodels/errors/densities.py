@@ -6,7 +6,7 @@ from rpmodels.errors.kinds import BuildError
 def needs_numbers(name: str) -> BuildError:
     """A density over labels or integers."""
     return BuildError(
-        f"Factor '{name}' holds labels or integers: a kernel density or Gaussian p₀ needs floating-point numbers. "
+        f"Factor '{name}' holds labels or integers: a p₀ with a density needs floating-point numbers. "
         "Convert it with .astype(float), or use the empirical p₀, 'poisson' for counts or 'categorical' for labels."
     )
 
@@ -55,7 +55,7 @@ def atoms_are_draws(name: str) -> BuildError:
     """Weights of observations where F_j is a mixture of something else."""
     return BuildError(
         f"The atoms of factor '{name}' are draws from its p₀, not observations: there are no weights of observations. "
-        "Fit with the empirical p₀ for imputation and samples."
+        "Give rows= to choose from, or fit with the empirical p₀."
     )
 
 

@@ -14,7 +14,7 @@ from rpmodels import channels, checks, errors, generative
 from rpmodels.estimators.description import Description
 from rpmodels.estimators.drawn_sites import drawn_sites
 from rpmodels.estimators.layout import Layout
-from rpmodels.families import Discrete, Family, FiniteSupport, HasTargets
+from rpmodels.families import Discrete, Family, FiniteSupport, HasTargets, JointStates
 from rpmodels.fitted import FittedRPM
 from rpmodels.generative import Rows
 from rpmodels.observations import Observations
@@ -202,8 +202,7 @@ class WithGenerativeSide(ABC):
         model = self._fitted()
         if channels.is_population(model, name):
             raise errors.population_predicts(name)
-        given = rows if self.description.one_factor else {name: rows}
-        observations = self._as_for_fit(given)
+        observations = self._as_for_fit(self._as_data(name, rows))
         observations = replace(observations, weights=checked_weights(weights, len(observations)))
         values = torch.as_tensor(np.asarray(observations.values[name]), device=model.device)
         vocabulary = model.specs[name].vocabulary
@@ -211,7 +210,20 @@ class WithGenerativeSide(ABC):
             numbers = values.flatten(2) if values.ndim > 2 else values[..., None]
         else:
             numbers = torch.nn.functional.one_hot(values.long(), len(vocabulary))
-        return Rows(observations, numbers.to(model.dtype))
+        return Rows(observations, numbers)
+
+    def _as_data(self, name: str, rows: Any) -> Any:
+        """Rows of one factor as data with this factor alone; given by its name, they are looked up."""
+        if self.description.one_factor:
+            return rows
+        if isinstance(rows, Mapping):
+            named = {str(key): each for key, each in rows.items()}
+            if name not in named:
+                raise errors.bad_value("rows", f"those of factor '{name}'", f"those of {', '.join(named) or 'none'}")
+            rows = named[name]
+        # Alone, an array with one number or label a time looks like one recording of several channels.
+        one_a_time = self.description.in_trials and self._fitted().specs[name].event_shape == ()
+        return {name: list(rows) if one_a_time and np.ndim(rows) == 2 else rows}
 
     def _given(self, rows: Any, weights: Any) -> dict[str, Rows]:
         """Of every factor that has some."""
@@ -233,12 +245,13 @@ class WithGenerativeSide(ABC):
 
 
 def _picked(values: NDArray[Any], index: NDArray[np.int64], model: FittedRPM, name: str) -> NDArray[Any]:
-    """Rows by the number of their atom; NaN where there is none, labels by their names."""
-    site = np.arange(index.shape[1])
+    """Rows by the number of their atom; where there is none NaN, or None for a label; labels by their names."""
+    site = np.arange(index.shape[1]).clip(max=values.shape[1] - 1)  # later ones have no atoms
     found = values.reshape(-1, *values.shape[2:])[index] if model.pattern.atoms.shared else values[index, site]
     vocabulary = model.specs[name].vocabulary
     if vocabulary is not None:
-        return np.asarray(np.asarray(vocabulary)[found])
+        named = np.asarray(vocabulary)[found]
+        return np.asarray(np.where(index < 0, None, named) if (index < 0).any() else named)
     missing = (index < 0).reshape(*index.shape, *[1] * (found.ndim - 2))
     return np.asarray(np.where(missing, np.nan, found))
 
@@ -253,5 +266,9 @@ def _as_latents(family: Family, z: Any, in_trials: bool) -> Tensor:
     if not fits or (whole and values.dtype.kind not in "iu") or not np.isfinite(values).all():
         kind = "states (whole numbers)" if whole else "finite numbers"
         raise errors.bad_value("z", f"{kind} of shape ({', '.join(expected)})", f"shape {values.shape}")
+    if isinstance(family, FiniteSupport | JointStates):
+        last = np.asarray(family.n_states if isinstance(family, FiniteSupport) else family.states) - 1
+        if bool(((values < 0) | (values > last)).any()):
+            raise errors.bad_value("z", f"states from 0 to {last.tolist()}", f"{values.min()} to {values.max()}")
     tensor = torch.as_tensor(values, dtype=torch.int64 if whole else torch.float64)
     return tensor if in_trials else tensor[:, None]

@@ -82,10 +82,15 @@ class Conditional:
 @torch.no_grad()
 def conditional(model: FittedRPM, name: str, sites: Sites | None = None) -> Conditional:
     """On the atoms of the fit; `sites` are those of new observations, by default those of training."""
+    return conditional_on_atoms(model, name, atoms_of_fit(model, name), sites)
+
+
+def atoms_of_fit(model: FittedRPM, name: str) -> AtomMixture:
+    """F_j of a factor over the observations of the fit."""
     atoms = model.atoms(name)
     if atoms.drawn:
         raise errors.atoms_are_draws(name)
-    return _of(model, name, atoms, sites)
+    return atoms
 
 
 @torch.no_grad()
@@ -94,6 +99,12 @@ def conditional_on_rows(model: FittedRPM, name: str, rows: Observations, sites: 
 
     On the rows that the model was fitted to it is that of the fit; others may be candidates.
     """
+    return conditional_on_atoms(model, name, atoms_on_rows(model, name, rows), sites)
+
+
+@torch.no_grad()
+def atoms_on_rows(model: FittedRPM, name: str, rows: Observations) -> AtomMixture:
+    """F_j of a factor over these rows, by one look at them."""
     if model.recogniser(name).curves() is not None:
         raise errors.no_atoms(name)
     if not rows.present[name].any():
@@ -101,12 +112,15 @@ def conditional_on_rows(model: FittedRPM, name: str, rows: Observations, sites: 
     pattern = model.pattern
     parts = [factors[name] for _, factors in pattern.recognised(rows)]
     weights = torch.as_tensor(rows.weights, dtype=model.dtype, device=model.device)
-    reference = model.atoms(name).reference
+    # Of their own sites, which may be fewer than those of the fit.
+    shared = pattern.atoms.shared
+    reference = model.atoms(name).reference if shared else pattern.references(rows.sites(model.device))[name]
     joint = Factor.joined(parts, rows.n_sites)
-    return _of(model, name, pattern.atoms.collect(model.recogniser(name).family, reference, joint, weights), sites)
+    return pattern.atoms.collect(model.recogniser(name).family, reference, joint, weights)
 
 
-def _of(model: FittedRPM, name: str, atoms: AtomMixture, sites: Sites | None) -> Conditional:
+@torch.no_grad()
+def conditional_on_atoms(model: FittedRPM, name: str, atoms: AtomMixture, sites: Sites | None) -> Conditional:
     """Of these atoms, at the sites of new observations or at those that the atoms have."""
     recogniser = model.recogniser(name)
     if sites is not None and not atoms.shared:

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from rpmodels import errors
 from rpmodels.fitted import FittedRPM, Inferred
 from rpmodels.generative.averages import DRAWS, Averaging, Places, averaging
-from rpmodels.generative.conditional import Conditional, conditional, conditional_on_rows
+from rpmodels.generative.conditional import Conditional, atoms_of_fit, atoms_on_rows, conditional_on_atoms
 from rpmodels.mixtures.reduce import PAIR_BUDGET
 from rpmodels.observations import Observations
 
@@ -39,11 +39,17 @@ class Rows:
     """Observations of the factor that p₀ shall stand on, and the numbers of each, which are averaged."""
 
     observations: Observations
-    numbers: Float[Tensor, "N T V"]
+    numbers: Shaped[Tensor, "N T V"]
 
-    def at(self, conditional: Conditional) -> Float[Tensor, "S A V"]:
-        """The numbers of every atom, and their squares."""
-        own = self.numbers.to(conditional.eta)
+    def centre(self, name: str) -> Float[Tensor, "V"]:
+        """Their mean, zero for labels: far from it, squares in single precision have no digits left for a spread."""
+        there = torch.as_tensor(self.observations.present[name], device=self.numbers.device)
+        mean = self.numbers[there].double().mean(0)
+        return torch.zeros_like(mean) if self.observations.specs[name].is_label else mean
+
+    def at(self, conditional: Conditional, centre: Float[Tensor, "V"]) -> Float[Tensor, "S A 2*V"]:
+        """The numbers of every atom off the centre, and the squares of that."""
+        own = (self.numbers - centre).to(conditional.eta)
         atoms = own.flatten(0, 1)[None] if len(conditional.eta) == 1 else own.transpose(0, 1)
         short = len(conditional.eta) - len(atoms)
         atoms = nn.functional.pad(atoms, (0, 0, 0, 0, 0, short)) if short > 0 else atoms[: len(conditional.eta)]
@@ -84,25 +90,18 @@ def impute(
     hidden = {**observations.present, name: observations.present[name] & (not hide)}
     others = replace(observations, present=hidden)
     chosen = averaging(method, model, name, observations.n_sites, draws=draws, nodes=nodes, seed=seed)
-    shared = model.pattern.atoms.shared
-    whole = _conditional(model, name, rows, None) if shared else None
+    atoms = atoms_of_fit(model, name) if rows is None else atoms_on_rows(model, name, rows.observations)
+    centre = None if rows is None else rows.centre(name)
     parts = []
     for inferred in model.posterior(others):
-        here = whole or _conditional(model, name, rows, inferred)
-        contents = None if rows is None else rows.at(here)
+        here = conditional_on_atoms(model, name, atoms, inferred.batch.sites)
+        contents = None if rows is None or centre is None else rows.at(here, centre)
         parts.append(_one_batch(model, name, inferred, chosen, here, contents).padded(observations.n_sites))
-    found = _finished(parts, chosen, rows is not None)
+    found = _finished(parts, chosen, centre)
     fewest = float(found.effective.min()) if len(found.effective) else torch.inf
     if fewest < FEW:
         warnings.warn(errors.few_effective_draws(fewest, draws), stacklevel=2)
     return found
-
-
-def _conditional(model: FittedRPM, name: str, rows: Rows | None, inferred: Inferred | None) -> Conditional:
-    sites = None if inferred is None else inferred.batch.sites
-    if rows is None:
-        return conditional(model, name, sites)
-    return conditional_on_rows(model, name, rows.observations, sites)
 
 
 @dataclass(frozen=True)
@@ -146,7 +145,8 @@ def _averaged(
 ) -> tuple[Float[Tensor, "N T V"], Float[Tensor, "N T V"]]:
     """Σ_q share p(·|z_q) and its standard error, block by block of observations and places."""
     n, size = len(places.share), here.atoms if contents is None else contents.shape[-1]
-    mean, square, cross = (places.share.new_zeros(n, sites, size) for _ in range(3))
+    mean = places.share.new_zeros(n, sites, size)
+    square, cross = (torch.zeros_like(mean) for _ in range(2)) if is_drawn else (mean, mean)
     for rows, block in _blocks(n, places.share.shape[-1], sites * here.atoms):
         t = places.t[:, :, block] if len(places.t) == 1 else places.t[rows, :, block]
         weights = here.weights(t)
@@ -156,8 +156,10 @@ def _averaged(
         if is_drawn:
             square[rows] += _contracted(share.square(), values.square())
             cross[rows] += _contracted(share.square(), values)
+    if not is_drawn:
+        return mean, torch.zeros_like(mean)
     total = places.share.square().sum(-1)[..., None]
-    return mean, (square - 2.0 * mean * cross + mean.square() * total).clamp_min(0.0).sqrt() * is_drawn
+    return mean, (square - 2.0 * mean * cross + mean.square() * total).clamp_min(0.0).sqrt()
 
 
 def _contracted(share: Float[Tensor, "n #T q"], values: Float[Tensor, "#n #T q V"]) -> Float[Tensor, "n T V"]:
@@ -178,15 +180,15 @@ def _blocks(n: int, places: int, numbers: int) -> Iterator[tuple[slice, slice]]:
             yield slice(row, row + at_once), slice(place, place + together)
 
 
-def _finished(parts: list[_Averages], chosen: Averaging, of_rows: bool) -> Imputed:
+def _finished(parts: list[_Averages], chosen: Averaging, centre: Float[Tensor, "V"] | None) -> Imputed:
     mean, error, known, effective = (
         torch.cat([getattr(part, each.name) for part in parts]) for each in fields(_Averages)
     )
-    if not of_rows:
+    if centre is None:
         return Imputed(mean, error, effective, chosen.name)
     there = known > 0
     first, second = mean.chunk(2, -1)
     spread = (second - first.square()).clamp_min(0.0).sqrt()
-    gaps = (torch.where(there, each, torch.nan) for each in (first, error.chunk(2, -1)[0], spread))
+    gaps = (torch.where(there, each, torch.nan) for each in (first + centre.to(first), error.chunk(2, -1)[0], spread))
     values, off, sd = gaps
     return Imputed(values, off, effective, chosen.name, sd)

@@ -45,6 +45,9 @@ def matched(
         values = {name: transform_to(each)(raw[:, p]) for p, (name, each) in enumerate(known.items())}
         return family(**values, validate_args=False)
 
+    # Of one parameter the variance is no matter: it is a unit, and may not be zero.
+    variance = variance if count > 1 else torch.where(variance > 0, variance, 1.0)
+
     def off(raw: Tensor) -> Tensor:
         of = member(raw)
         apart = (of.mean - mean) / variance.sqrt()

@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -30,7 +31,7 @@ class _OfAFamily(Marginal):
         self.draws = checks.integer("draws", draws, 2)
 
     def check(self, name: str, spec: FactorSpec, kind: str, population: bool) -> None:
-        """Vectors of numbers."""
+        """Vectors of numbers; of whole ones only what a family of whole numbers is for, which `of` looks at."""
         super().check(name, spec, kind, population)
         if spec.is_label or kind not in "fiu":
             raise errors.needs_numbers(name)
@@ -38,6 +39,10 @@ class _OfAFamily(Marginal):
     def of(self, name: str, observations: Observations, per_site: bool) -> "DensityOfAFamily":
         """By all rows."""
         distribution, weight = self.fitted(name, observations, per_site)
+        whole = np.asarray(observations.values[name][:0]).dtype.kind in "iu"
+        support = distribution.support
+        if whole and not (support is not None and support.is_discrete):
+            raise errors.needs_numbers(name)  # draws would be cut to whole numbers
         return DensityOfAFamily(name, observations, distribution, weight, self.draws)
 
     @abstractmethod
@@ -51,6 +56,12 @@ class GaussianMarginal(_OfAFamily):
     def __init__(self, shrinkage: float = 1e-3, draws: int = DRAWS) -> None:
         super().__init__(draws)
         self.shrinkage = checks.number("shrinkage", shrinkage, least=0.0)
+
+    def check(self, name: str, spec: FactorSpec, kind: str, population: bool) -> None:
+        """Vectors of floating-point numbers."""
+        super().check(name, spec, kind, population)
+        if kind != "f":
+            raise errors.needs_numbers(name)
 
     def fitted(self, name: str, observations: Observations, per_site: bool) -> tuple[Distribution, Float[Tensor, "S"]]:
         """By mean and covariance."""
@@ -186,7 +197,9 @@ class DensityOfAFamily(Density):
     ) -> None:
         self.distribution = distribution
         self._event = observations.specs[name].event_shape
-        self._dtype = torch.as_tensor(observations.values[name][:0]).dtype
+        dtype = torch.as_tensor(observations.values[name][:0]).dtype
+        # Of whole numbers with few bits, draws may be larger than any that was seen.
+        self._dtype = dtype if dtype.is_floating_point else torch.int64
         self._known = weight > 0
         self._count = count
 
