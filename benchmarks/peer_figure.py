@@ -29,7 +29,8 @@ def recorded() -> Points:
             entropies, accuracies = (values[model, condition, metric] for metric in ("entropy", "accuracy"))
             found.setdefault(f"{model}, peer" if condition else model, (entropies, accuracies))
     newest = json.loads((FOLDER / "rates-seeds.json").read_text(encoding="utf-8"))["rows"]["supervised"]["seeds"]
-    found["supervised"] = tuple([each[metric] for each in newest.values()] for metric in ("entropy", "accuracy"))
+    entropies, accuracies = ([each[metric] for each in newest.values()] for metric in ("entropy", "accuracy"))
+    found["supervised"] = entropies, accuracies
     assert all(len(values) == 10 for each in found.values() for values in each)
     return found
 
@@ -57,7 +58,8 @@ def main() -> None:
     whole.set_title("ten seeds of every row", fontsize="medium")
     best.set_xticks(range(len(shown)), [name.replace(", ", ",\n") for name in shown], fontsize="small")
     best.set_title("the rows at the top, seed by seed", fontsize="medium")
-    figure.legend(*whole.get_legend_handles_labels(), frameon=False, fontsize="small", loc="outside lower center", ncols=6)
+    named = whole.get_legend_handles_labels()
+    figure.legend(*named, frameon=False, fontsize="small", loc="outside lower center", ncols=6)
     save(figure, FOLDER / "ten-seeds")
 
 

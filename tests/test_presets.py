@@ -44,7 +44,8 @@ def test_rp_gpfa(bound):
     assert not model.atoms.shared, "one mixture per time (A20)"
     model.prepare(observations)
     reference = model.references(observations.sites(torch.device("cpu")))["x"]
-    torch.testing.assert_close(reference, model.prior.family.broadest().to(reference).expand_as(reference), rtol=0, atol=0)
+    broadest = model.prior.family.broadest().to(reference)
+    torch.testing.assert_close(reference, broadest.expand_as(reference), rtol=0, atol=0)
 
 
 def test_counts_have_hidden_layers_too():

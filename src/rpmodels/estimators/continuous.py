@@ -20,9 +20,8 @@ from rpmodels.estimators.layout import Layout, joined
 from rpmodels.estimators.population_plan import PlanningPopulations
 from rpmodels.estimators.private import WithPrivate
 from rpmodels.estimators.scikit import TransformerMixin
-from rpmodels.free_energy import Score
+from rpmodels.free_energy import TOLERANCE, Score
 from rpmodels.inference import EStep
-from rpmodels.mixtures.quadrature import TOLERANCE
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.priors import Prior

@@ -11,8 +11,7 @@ from rpmodels.estimators import RPMEstimator, plain_data
 from rpmodels.estimators.fit import AT_CEILING, LEARNT_NOTHING
 from rpmodels.families import FiniteSupport, Gaussian
 from rpmodels.fitted import FittedRPM, Inferred
-from rpmodels.free_energy import Score
-from rpmodels.mixtures.quadrature import TOLERANCE
+from rpmodels.free_energy import TOLERANCE, Score
 from rpmodels.observations import Observations
 
 DEAD = 0.95

@@ -21,8 +21,6 @@ from rpmodels.families import Family, Gaussian, Reparametrised
 from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind, OfAtoms
 from rpmodels.mixtures.mixture import AtomMixture
 
-TOLERANCE = 1e-3
-"""Nats a site that a quadrature may be off by: scores take more nodes until it is less, diagnoses name what is not."""
 DOUBLINGS = 2
 """Of the nodes along every latent, at most; at K = 3 that is 64 times the work."""
 REACH = 6.5

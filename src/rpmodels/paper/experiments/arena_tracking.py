@@ -20,7 +20,7 @@ GAPS = {"no ranges": ("ranges",), "no video": ("video",), "neither": ("video", "
 
 
 def shown_episode(data: Arena) -> int:
-    """The one whose task is completed nearest to its middle, so that both colours of the floor are seen; or the first."""
+    """The one completed nearest to its middle, so that both colours of the floor are seen; or the first."""
     n_times = data.done.shape[1]
     from_middle = np.abs(data.done.argmax(1) - n_times // 2)
     return int(np.where(data.done[:, -1], from_middle, n_times).argmin())

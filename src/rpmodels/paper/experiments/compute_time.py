@@ -1,8 +1,8 @@
 """Quality and free energy against the clock (paper, appendix "Compute time"): peer supervision and the plain ball.
 
-Every model trains once, from one start, with the settings it has in the tables; the clock is the processor's, which other
-work on a machine does not disturb, and stands still while a model's quality is measured. Run it with one thread: the
-time of several adds up. Quality is the accuracy on test images, and the share of the ball's path that is explained.
+Every model trains once, from one start, with the settings it has in the tables; the clock is the processor's, which
+other work does not disturb, and stands still while a model's quality is measured. Run it with one thread: the time of
+several adds up. Quality is the accuracy on test images, and the share of the ball's path that is explained.
 """
 
 import importlib
