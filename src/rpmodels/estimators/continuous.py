@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from rpmodels import checks, families, integration, learning, log_weight, mixtures
+from rpmodels import families, integration, learning, log_weight, mixtures
 from rpmodels.estimators import parts, posteriors, regularisation
 from rpmodels.estimators.arguments import GroupOf, argument
 from rpmodels.estimators.base import RPMEstimator
@@ -20,7 +20,7 @@ from rpmodels.estimators.layout import Layout, joined
 from rpmodels.estimators.population_plan import PlanningPopulations
 from rpmodels.estimators.private import WithPrivate
 from rpmodels.estimators.scikit import TransformerMixin
-from rpmodels.free_energy import TOLERANCE, Score
+from rpmodels.free_energy import Score
 from rpmodels.inference import EStep
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -140,14 +140,14 @@ class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, W
         return mean, covariance
 
     def score_samples(
-        self, X: Any, *, exact: bool = False, tolerance: float = TOLERANCE, **options: Any
+        self, X: Any, *, exact: bool = False, tolerance: float = integration.TOLERANCE, **options: Any
     ) -> NDArray[np.float64]:
         """The bound on log W of every observation (`exact`, `tolerance`: as in `score`)."""
         observations = self._new(X, **options)[0]
         return self._fitted().free_energies(observations, self._quadrature(exact, observations, tolerance)).values
 
     def score(
-        self, X: Any, y: Any = None, *, exact: bool = False, tolerance: float = TOLERANCE, **options: Any
+        self, X: Any, y: Any = None, *, exact: bool = False, tolerance: float = integration.TOLERANCE, **options: Any
     ) -> Score:
         """Mean bound on log W: nats above independence per observation, labelled, with ceiling and median.
 
@@ -160,7 +160,6 @@ class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, W
     def _quadrature(
         self, exact: bool, observations: Observations, tolerance: float
     ) -> mixtures.ExpectedLogMixture | None:
-        checks.number("tolerance", tolerance, above=0.0)
         if not exact:
             return None
         found = [cast(families.Gaussian, each.family) for _, each in self._fitted().pattern.recognisers()]
