@@ -95,7 +95,7 @@ CASES = {
     ),
     "gpfa, pooled": (made(rp.RPGPFA, 2, n_init=1, max_iter=15, **ONCE), lambda seed: smooth(seed, True), coordinates),
     "gpfa, paper": (
-        made(rp.RPGPFA, 1, n_init=1, **{**rp.presets.paper(), **ONCE, "max_iter": 15}),
+        made(rp.RPGPFA, 1, **{**rp.presets.paper(), **ONCE, "max_iter": 15}),
         lambda seed: np.stack(smooth(seed, False)), coordinates,
     ),
     "lda": (made(rp.RPLDA, 3, n_init=2, max_iter=40, **COMMON), words, coordinates),

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ import rpmodels as rp
 from rpmodels import metrics
 from rpmodels.errors import InputError, MissingPackageError
 from rpmodels.paper.experiments.arena import VIEWS, ArenaExperiment, Settings
+from rpmodels.paper.experiments.arena_tracking import shown_episode
 from rpmodels.paper.experiments.curved_map import CurvedMap
 from rpmodels.paper.experiments.runner import run_experiment
 from rpmodels.paper.worlds import arena, arena_camera
@@ -70,6 +72,14 @@ def test_the_floor_turns_green_when_the_task_is_done(episodes):
     greener = (column[:, 1] > column[:, 0] + 20).mean(-1) > 0.3
     np.testing.assert_array_equal(greener, episodes.done[n])
     assert before.tolist() == after.tolist(), "the wall in front does not change"
+
+
+def test_the_episode_of_the_figures_completes_its_task(episodes):
+    n = shown_episode(episodes)
+    when = [row.tolist().index(True) if row.any() else None for row in episodes.done]
+    assert abs(when[n] - 100) == min(abs(each - 100) for each in when if each is not None)
+    unfinished = replace(episodes, done=np.zeros_like(episodes.done))
+    assert shown_episode(unfinished) == 0
 
 
 def test_one_path_says_little_of_another(episodes):

@@ -1,6 +1,8 @@
 """What the documentation says of the code is so: messages, links, the short guide."""
 
+import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import rpmodels as rp
@@ -37,3 +39,39 @@ def test_the_short_guide_names_what_is_there():
                 assert verb in known or f"{verb}_" in known, f"{estimator}.{verb}"
     for name in re.search(r"`rp\.evaluation\.(.*?)`", guide).group(1).split(", "):
         assert hasattr(rp.evaluation, name)
+
+
+def test_the_paper_in_the_code_names_what_there_is():
+    """Every `file.py::name`, and every further `name` of the same cell, is defined in that file."""
+    missing, count = [], 0
+    for line in (DOCS / "paper.md").read_text(encoding="utf-8").splitlines():
+        for cell in line.split("|"):
+            file = None
+            for quoted in re.findall(r"`([^`]+)`", cell):
+                full = re.fullmatch(r"([\w/]+\.py)(?:::([\w.]+))?", quoted)
+                file = _file(full.group(1)) if full else file
+                name = full.group(2) if full else quoted
+                if file is None or name is None or not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)?", name):
+                    continue
+                count += 1
+                if not set(name.split(".")) <= _defined(file):
+                    missing.append(f"{file.relative_to(ROOT)}::{name}")
+    assert count > 200
+    assert missing == []
+
+
+def _file(path):
+    """Of the library, or of the repository."""
+    inside = ROOT / "src/rpmodels" / path
+    return inside if inside.exists() else ROOT / path
+
+
+@cache
+def _defined(file):
+    """Everything that a file gives a name: classes, functions, attributes, constants."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    found = {each.name for each in ast.walk(tree) if isinstance(each, ast.ClassDef | ast.FunctionDef)}
+    named = [each.id for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+    stored = (each for each in ast.walk(tree) if isinstance(each, ast.Attribute))
+    held = [each.attr for each in stored if isinstance(each.ctx, ast.Store)]
+    return found | set(named) | set(held)

@@ -7,7 +7,8 @@ import torch
 import rpmodels as rp
 from oracles import integrals
 from registry import made
-from rpmodels import evaluation
+from rpmodels import evaluation, integration
+from rpmodels.errors import InputError
 from rpmodels.families import DiagonalGaussian, FullGaussian
 from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
@@ -81,6 +82,29 @@ def test_scores_come_with_it(model):
     bound = model.model_.score(model.read(new), InteriorBound())
     assert bound.quadrature_error == 0
     assert "quadrature" not in repr(bound)
+
+
+def test_nodes_are_doubled_to_a_tolerance(model):
+    """The error that is left, against eight times the nodes of the coarsest."""
+    new = model.read(views(64, 1))
+    finest = model.model_.free_energies(new, GaussHermite(64)).values
+    error = {n: np.abs(model.model_.free_energies(new, GaussHermite(n)).values - finest).mean() for n in (8, 16, 32)}
+    found = [
+        integration.to_tolerance(model.model_, new, GaussHermite(8), tolerance).nodes
+        for tolerance in (2 * error[8], np.sqrt(error[8] * error[16]), 0.01 * error[32])
+    ]
+    assert found == [8, 16, 32], "the last is as far as it goes"
+    assert isinstance(integration.to_tolerance(model.model_, new, InteriorBound(), 1e-12), InteriorBound)
+
+
+def test_exact_scores_have_as_many_nodes_as_they_need(model):
+    new = views(64, 1)
+    rough, fine = (model.score(new, exact=True, tolerance=tolerance) for tolerance in (1.0, 1e-6))
+    assert fine.quadrature_error < rough.quadrature_error
+    samples = model.score_samples(new, exact=True, tolerance=1e-6)
+    assert samples.mean() == pytest.approx(float(fine), rel=1e-12)
+    with pytest.raises(InputError, match="tolerance"):
+        model.score(new, exact=True, tolerance=0.0)
 
 
 def test_a_coarse_one_is_a_finding(model):

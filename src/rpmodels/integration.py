@@ -10,9 +10,13 @@ from torch import Tensor
 from rpmodels import checks, errors
 from rpmodels.families import Family, HasGrid, Reparametrised
 from rpmodels.fitted import FittedRPM, Inferred
-from rpmodels.mixtures import AtomMixture, PopulationMixture
-from rpmodels.mixtures.quadrature import GaussHermite, hermite
+from rpmodels.free_energy import TOLERANCE
+from rpmodels.mixtures import AtomMixture, ExpectedLogMixture, PopulationMixture
+from rpmodels.mixtures.quadrature import DOUBLINGS, GaussHermite, hermite
+from rpmodels.observations import Observations
 from rpmodels.priors import HasLogDensity, Prior
+
+__all__ = ["TOLERANCE", "check_grid", "drawn", "on_a_grid", "places", "to_tolerance"]
 
 
 def check_grid(model: FittedRPM, sites: int, nodes: int) -> None:
@@ -46,6 +50,20 @@ def places(
     points, weights = hermite(nodes, family.noise_size(), eta)
     around = family.reparametrise(eta[:, :, None], points.expand(*eta.shape[:2], -1, -1))
     return around, weights.log() - family.log_density(eta[:, :, None], family.statistic(around))
+
+
+def to_tolerance(
+    model: FittedRPM, observations: Observations, quadrature: ExpectedLogMixture, tolerance: float
+) -> ExpectedLogMixture:
+    """⟨log F⟩ by as many nodes as make the error at most `tolerance` nats a site, if few doublings do."""
+    checks.number("tolerance", tolerance, above=0.0)
+    sites = int(observations.exists.sum()) / max(1, len(observations))
+    for _ in range(DOUBLINGS):
+        finer = quadrature.finer()
+        if finer is None or model.quadrature_error(observations, quadrature) <= tolerance * sites:
+            break
+        quadrature = finer
+    return quadrature
 
 
 def drawn(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from rpmodels.estimators import parts
-from rpmodels.estimators.groups import Groups
+from rpmodels.estimators.groups import Groups, Recognition
 from rpmodels.estimators.networks import Layers, channel_curves, linear_for_counts, networks, with_constant_precision
 from rpmodels.estimators.private import n_private, targets_of
 from rpmodels.estimators.regularisation import Regularisation, either
@@ -39,7 +39,7 @@ def model_of_angles(
         prior,
         atoms,
         observations,
-        linear_for_counts(network, observations),
+        _for_counts(network, observations, chosen.recognition),
         chosen,
         default,
         e_step=parts.e_step(given.e_step),
@@ -48,6 +48,19 @@ def model_of_angles(
         ),
         marginal=parts.marginal(given.marginal),
     )
+
+
+def _layers(given: Recognition, default: Regularisation) -> Layers:
+    """Hidden layers of the user's own have no linear map beside them."""
+    dropout = either(given.dropout, default.dropout, "dropout", below=1.0)
+    if isinstance(given.hidden, str):
+        return Layers(default.hidden, dropout, default.straight)
+    return Layers(tuple(int(units) for units in given.hidden), dropout, straight=False)
+
+
+def _for_counts(network: Any, observations: Observations, given: Recognition) -> Any:
+    """Linear, unless hidden layers are wanted."""
+    return linear_for_counts(network, observations) if isinstance(given.hidden, str) else network
 
 
 def _one_family(
@@ -63,10 +76,9 @@ def _one_family(
     given = chosen.recognition
     targets: Mapping[str, Sequence[str]] = others.get("targets") or {}
     sizes = {name: targeted(prior.family, name, targets.get(name))[0].raw_size for name in observations.specs}
-    dropout = either(given.dropout, default.dropout, "dropout", below=1.0)
     return RPM(
         prior,
-        networks(network, given.tied, observations, sizes, Layers(default.hidden, dropout, default.straight)),
+        networks(network, given.tied, observations, sizes, _layers(given, default)),
         atoms=atoms,
         head=parts.head(given.head),
         scaling=given.scaling,
@@ -98,11 +110,11 @@ def model_of_numbers(
     raw = {name: parts.family(covariance, max(1, count)).raw_size for name, count in latents.items()}
     constant = recognition.precision == "constant"
     made = networks(
-        linear_for_counts(network, observations),
+        _for_counts(network, observations, recognition),
         recognition.tied,
         observations,
         latents if constant else raw,
-        Layers(default.hidden, either(recognition.dropout, default.dropout, "dropout", below=1.0), default.straight),
+        _layers(recognition, default),
     )
     approximation = inference.expected_log_mixture
     if constant:

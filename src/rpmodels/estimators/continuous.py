@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from rpmodels import families, learning, log_weight, mixtures
+from rpmodels import families, integration, learning, log_weight, mixtures
 from rpmodels.estimators import parts, posteriors, regularisation
 from rpmodels.estimators.arguments import GroupOf, argument
 from rpmodels.estimators.base import RPMEstimator
@@ -139,26 +139,34 @@ class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, W
         mean, covariance = (layout.form(joined(each, observations.n_sites)) for each in zip(*found, strict=True))
         return mean, covariance
 
-    def score_samples(self, X: Any, *, exact: bool = False, **options: Any) -> NDArray[np.float64]:
-        """The bound on log W of every observation (with `exact`, ⟨log F⟩ by quadrature, K ≤ 3)."""
-        return self._fitted().free_energies(self._new(X, **options)[0], self._quadrature(exact)).values
+    def score_samples(
+        self, X: Any, *, exact: bool = False, tolerance: float = integration.TOLERANCE, **options: Any
+    ) -> NDArray[np.float64]:
+        """The bound on log W of every observation (`exact`, `tolerance`: as in `score`)."""
+        observations = self._new(X, **options)[0]
+        return self._fitted().free_energies(observations, self._quadrature(exact, observations, tolerance)).values
 
-    def score(self, X: Any, y: Any = None, *, exact: bool = False, **options: Any) -> Score:
+    def score(
+        self, X: Any, y: Any = None, *, exact: bool = False, tolerance: float = integration.TOLERANCE, **options: Any
+    ) -> Score:
         """Mean bound on log W: nats above independence per observation, labelled, with ceiling and median.
 
         `exact` replaces the model's way to ⟨log F⟩ by quadrature (K ≤ 3): then it is the free energy itself, but for
-        the error that it comes with.
+        the error that it comes with. Nodes are doubled, twice at the most, until that is below `tolerance` nats a site.
         """
-        return self._fitted().score(self._new(X, **options)[0], self._quadrature(exact))
+        observations = self._new(X, **options)[0]
+        return self._fitted().score(observations, self._quadrature(exact, observations, tolerance))
 
-    def _quadrature(self, exact: bool) -> mixtures.ExpectedLogMixture | None:
+    def _quadrature(
+        self, exact: bool, observations: Observations, tolerance: float
+    ) -> mixtures.ExpectedLogMixture | None:
         if not exact:
             return None
         found = [cast(families.Gaussian, each.family) for _, each in self._fitted().pattern.recognisers()]
         chosen = mixtures.quadrature(max(family.latents for family in found))
         for family in found:
             chosen.check(family)
-        return chosen
+        return integration.to_tolerance(self._fitted(), observations, chosen, tolerance)
 
     def log_weight(
         self, X: Any, *, method: str = "importance", draws: int = 200, nodes: int = 32, **options: Any

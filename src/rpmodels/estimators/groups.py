@@ -34,6 +34,12 @@ class Recognition(Group):
     scaling: str | Mapping[str, str] = argument(
         Word(*NAMES) | ByFactor(Word(*NAMES), "any of these"), "of what the networks see", default=AUTO
     )
+    hidden: Sequence[int] | str = argument(
+        LEFT | Listed(Integer(1)),
+        "units of the hidden layers of MLPs, none for linear maps; auto: fewer as data shrink, and a linear map beside "
+        "them where events are vectors",
+        default=AUTO,
+    )
     dropout: float | str = argument(
         LEFT | Number(least=0.0, below=1.0), "share of hidden values zeroed in training; auto: more as data shrink",
         default=AUTO,

@@ -70,7 +70,9 @@ class ArenaExperiment(Experiment):
         views = {name: rows[name] for name in VIEWS if name in rows}
         if len(views) < len(VIEWS):
             return
-        shown = data.episodes(slice(settings.n_training, settings.n_training + 1))
+        heldout = data.episodes(slice(settings.n_training, None))
+        chosen = arena_tracking.shown_episode(heldout)
+        shown = heldout.episodes(slice(chosen, chosen + 1))
         save(arena_figures.integration(shown, views), folder / "integration")
         save(arena_figures.missing_sensors(shown, rows["both"]["gaps"]), folder / "missing_sensors")
         arena_figures.film(shown, views["both"], folder / "arena.gif")

@@ -53,8 +53,10 @@ def integration(shown: Arena, views: Mapping[str, Mapping[str, Any]]) -> Any:
     axes = middle.subplots()
     for number, name in enumerate(NAMES):
         axes.plot(shown.ranges[0, :, number], lw=0.9, color=_colour(CORNERS[number]), label=name)
+    if shown.done[0, -1]:
+        axes.axvline(int(shown.done[0].argmax()), color="0.3", ls=":", lw=1.2, label="all blocks have arrived")
     axes.set(xlabel="frame", ylabel="range", xlim=(0, shown.ranges.shape[1] - 1))
-    axes.legend(frameon=False, fontsize="x-small", ncols=4, loc="lower right", bbox_to_anchor=(1.0, 1.0))
+    axes.legend(frameon=False, fontsize="x-small", ncols=5, loc="lower right", bbox_to_anchor=(1.0, 1.0))
     titles = {"both": "posterior, both", "video": "video alone", "ranges": "ranges alone"}
     paths = {"true path": shown.z[0]} | {titles[name]: np.array(each["mean"]) for name, each in views.items()}
     for axes, (title, path) in zip(bottom.subplots(1, len(paths)), paths.items(), strict=True):

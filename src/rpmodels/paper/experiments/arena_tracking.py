@@ -19,6 +19,13 @@ Moments = tuple[NDArray[Any], NDArray[Any]]
 GAPS = {"no ranges": ("ranges",), "no video": ("video",), "neither": ("video", "ranges")}
 
 
+def shown_episode(data: Arena) -> int:
+    """The one completed nearest to its middle, so that both colours of the floor are seen; or the first."""
+    n_times = data.done.shape[1]
+    from_middle = np.abs(data.done.argmax(1) - n_times // 2)
+    return int(np.where(data.done[:, -1], from_middle, n_times).argmin())
+
+
 class Tracked:
     """A model fitted to the first episodes; all maps from latents to positions are those of these episodes."""
 
@@ -32,6 +39,7 @@ class Tracked:
         self.line = metrics.linear_map(self.known, self.training.z)
         self.curve = CurvedMap(self.known, self.training.z)
         self.new = model.posterior(self.heldout.factors)
+        self.shown = shown_episode(self.heldout)
 
     def view(self, factors: Sequence[str]) -> Outcome:
         """From some of the factors, at test time."""
@@ -43,7 +51,7 @@ class Tracked:
                 "nmse_heldout": metrics.nmse(there.mean, self.heldout.z, self.known, self.training.z),
                 "coverage_90": self._covers(there),
             },
-            self._shown(there),
+            self._placed(there, self.shown),
         )
 
     def calibration(self) -> dict[str, float]:
@@ -83,8 +91,8 @@ class Tracked:
         )
 
     def extras(self) -> dict[str, Any]:
-        """For the figures: the first held-out episode with its middle half cut, and the learning curve."""
-        one = self.heldout.episodes(slice(1))
+        """For the figures: the shown held-out episode with its middle half cut, and the learning curve."""
+        one = self.heldout.episodes(slice(self.shown, self.shown + 1))
         times = np.arange(one.ranges.shape[1])
         there = (times < len(times) // 4) | (times >= 3 * len(times) // 4)
         gaps = {
@@ -92,7 +100,7 @@ class Tracked:
             for name, cut in GAPS.items()
         }
         return {
-            "gaps": {name: self._shown(each) for name, each in gaps.items()},
+            "gaps": {name: self._placed(each, 0) for name, each in gaps.items()},
             "history": thinned(self.model.history_),
             "length_scales": np.round(self.model.length_scales_, 3).tolist(),
             "stopped": self.model.stop_reason_,
@@ -101,10 +109,13 @@ class Tracked:
     def _covers(self, posterior: LatentPosterior) -> float:
         return metrics.region_coverage(*metrics.mapped(*_moments(posterior), *self.line), self.heldout.z)
 
-    def _shown(self, posterior: LatentPosterior) -> dict[str, Any]:
-        """The first episode's positions, by the linear map: where nothing is known a polynomial would run away."""
+    def _placed(self, posterior: LatentPosterior, episode: int) -> dict[str, Any]:
+        """Positions in an episode, by the linear map: where nothing is known a polynomial would run away."""
         mean, covariance = metrics.mapped(*_moments(posterior), *self.line)
-        return {"mean": np.round(mean[0], 4).tolist(), "covariance": np.round(covariance[0], 6).tolist()}
+        return {
+            "mean": np.round(mean[episode], 4).tolist(),
+            "covariance": np.round(covariance[episode], 6).tolist(),
+        }
 
 
 def _moments(posterior: LatentPosterior) -> Moments:
