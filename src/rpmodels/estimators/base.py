@@ -132,6 +132,12 @@ class RPMEstimator(Results, WithGenerativeSide, Planning, ABC):
     def _laid_out(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
         return self.read(X, **options), Rows()
 
+    def apart(self, X: Any, **options: Any) -> Observations:
+        """New data as `read` gives them, without what it shows twice: of overlapping windows those that touch."""
+        observations, layout = self._laid_out(X, **options)
+        index = layout.apart()
+        return observations if index is None else observations.subset(index)
+
     @abstractmethod
     def latents(self, X: Any, *, presence: Any = None) -> Latents:
         """What the model says of data, from whatever factors are present, in the form of X.

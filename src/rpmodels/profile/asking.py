@@ -1,0 +1,138 @@
+"""The questions that a profile answers of data, all of them counted (Bonferroni)."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rpmodels.observations import Observations
+from rpmodels.profile import statistics
+from rpmodels.profile.departure import Departure, listed
+from rpmodels.profile.profile import Profile
+from rpmodels.profile.shown import Array, Shown, usual_step
+from rpmodels.profile.sketch import Sketch
+from rpmodels.profile.statistics import Statistic
+from rpmodels.profile.wiring import APART, Wiring
+
+CHANCE = 0.005
+"""Of an alarm of any kind where there is nothing."""
+OTHER_STEP = 0.01
+"""Share by which steps of a clock may differ."""
+Index = NDArray[np.int64]
+
+
+def of_clock(profile: Profile, observations: Observations) -> list[Departure]:
+    """Times that are further apart, or nearer."""
+    step = usual_step(observations)
+    if not step or not profile.step or math.isclose(step, profile.step, rel_tol=OTHER_STEP):
+        return []
+    text = (
+        f"times are {step:g} apart, and were {profile.step:g} apart in the fit: {step / profile.step:.3g} times as far."
+    )
+    return [Departure("other clock", text, z=math.inf)]
+
+
+def of_averages(profile: Profile, shown: Mapping[str, Shown]) -> list[Departure]:
+    """Factors, channels and times of which averages over trials are off."""
+    asked = [each for each in profile.values(shown) if each[1].averages]
+    count = sum(values.shape[1] for _, _, values, _ in asked)
+    found = []
+    for name, statistic, values, sketch in asked:
+        mean, z, chance = sketch.averages(values)
+        off = np.abs(mean - sketch.mean)
+        least = statistic.least * np.where(statistic.relative, np.maximum(np.abs(sketch.mean), 1e-6), 1.0)
+        odd = np.flatnonzero((chance * count < CHANCE) & (off > least))
+        if len(odd):
+            found.append(_average(name, statistic, shown[name], odd, off, mean, sketch, z, chance * count))
+    return found
+
+
+def _average(
+    name: str,
+    statistic: Statistic,
+    shown: Shown,
+    odd: Index,
+    off: Array,
+    mean: Array,
+    sketch: Sketch,
+    z: Array,
+    chance: Array,
+) -> Departure:
+    """The place that is farthest, and which others are off."""
+    odd = odd[np.argsort(-off[odd], kind="stable")]
+    first = int(odd[0])
+    where = statistics.place_words(statistic, first, shown)
+    text = (
+        f"factor '{name}'{', ' * bool(where)}{where}: {statistic.words(float(mean[first]), float(sketch.mean[first]))}"
+    )
+    text += f" (z = {z[first]:.0f})" if np.isfinite(z[first]) else ""
+    more = odd[1:].tolist()
+    if more and statistic.places == "channel":
+        text += f"; so are {listed('channel', more, len(mean))}" if len(more) > 1 else f"; so is channel {more[0]}"
+    channels = tuple(odd.tolist()) if statistic.places == "channel" else ()
+    sites = tuple(statistics.sites_of(np.sort(odd), shown.n_sites)) if statistic.places == "bin" else ()
+    return Departure(
+        statistic.name, text + ".", name, channels, (), sites, float(z[first]), float(min(1.0, chance[first]))
+    )
+
+
+def of_wiring(profile: Profile, shown: Mapping[str, Shown]) -> list[Departure]:
+    """Channels that no longer go with the others, and what these do not foretell of them."""
+    found = []
+    usable = [each for each in profile.wirings if all(name in shown for name in each.names)]
+    count = 2 * sum(len(each.channel) for each in usable)
+    for wiring in usable:
+        sites = wiring.sites(shown)
+        if not len(sites.rows):
+            continue
+        agreement, off, _ = wiring.told(sites)
+        now, z, chance = wiring.agreement.averages(agreement)
+        lost = np.flatnonzero((chance * count < CHANCE) & (z < 0) & wiring.lost(now))
+        lost = lost[np.argsort(now[lost] - wiring.agreement.mean[lost], kind="stable")]
+        if len(lost):
+            found.append(_lost(wiring, shown, lost, now, z, float(chance[lost[0]] * count)))
+        mean, z, chance = wiring.left.averages(off)
+        apart = np.flatnonzero((chance * count < CHANCE) & (np.abs(mean - wiring.left.mean) > APART))
+        if len(apart):
+            found.append(_unforetold(wiring, apart[np.argsort(-np.abs(mean[apart]))], mean, z, chance * count))
+    return found
+
+
+def _lost(wiring: Wiring, shown: Mapping[str, Shown], lost: Index, now: Array, z: Array, chance: float) -> Departure:
+    first, factor = int(lost[0]), wiring.names[wiring.factor[lost[0]]]
+    channels = wiring.channel[lost[wiring.factor[lost] == wiring.factor[first]]]
+    pair = wiring.exchanged(shown, lost.tolist())
+    if pair is not None:
+        factor = wiring.names[wiring.factor[pair[0]]]
+        channels = wiring.channel[list(pair)]
+        text = (
+            f"factor '{factor}', channels {channels[0]} and {channels[1]}: they look exchanged. In each other's place "
+            f"they go with the other channels as in the fit, as they are they do not (z = {z[first]:.0f})."
+        )
+        return Departure(
+            "exchanged channels", text, factor, tuple(channels.tolist()), z=float(z[first]), probability=chance
+        )
+    before = wiring.agreement.mean[first]
+    text = (
+        f"factor '{factor}', channel {wiring.channel[first]}: what the other channels say of it agrees with it by "
+        f"{now[first]:.2g}, and by {before:.2g} in the fit (z = {z[first]:.0f})"
+    )
+    if len(lost) > 1:
+        text += f"; {listed('channel', channels.tolist())} of this factor no longer go with the others"
+    return Departure(
+        "other company", text + ".", factor, tuple(channels.tolist()), z=float(z[first]), probability=chance
+    )
+
+
+def _unforetold(wiring: Wiring, apart: Index, mean: Array, z: Array, chance: Array) -> Departure:
+    first, factor = int(apart[0]), wiring.names[wiring.factor[apart[0]]]
+    channels = wiring.channel[apart[wiring.factor[apart] == wiring.factor[first]]]
+    text = (
+        f"factor '{factor}', channel {wiring.channel[first]}: on average {abs(mean[first]):.2g} sd "
+        f"{'above' if mean[first] > 0 else 'below'} what the other channels foretell (z = {z[first]:.0f})"
+    )
+    if len(apart) > 1:
+        text += f"; in all {len(apart)} of {len(wiring.channel)} channels are off"
+    chances = float(min(1.0, chance[first]))
+    return Departure("shifted", text + ".", factor, tuple(channels.tolist()), z=float(z[first]), probability=chances)
