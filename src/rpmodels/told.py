@@ -8,10 +8,11 @@ from rpmodels.fitted import FittedRPM
 from rpmodels.mixtures import AtomMixture
 from rpmodels.observations import Observations
 from rpmodels.profile import Told
+from rpmodels.profile.trials import LOW_IS_BAD
 
 PAIRS = 2**24
 """Of sites and atoms that are looked at in new data: of more, evenly spaced trials."""
-SCORE, DISTANCE = "the score (nats a site)", "KL of the posterior from the prior (nats a site)"
+DISTANCE = "KL of the posterior from the prior (nats a site)"
 
 Array = NDArray[np.float64]
 
@@ -33,7 +34,7 @@ def told_by(model: FittedRPM, observations: Observations, scores: Array, distanc
     exists = observations.exists
     sites = np.maximum(exists.sum(1), 1)
     whole = np.all([(have | ~exists).all(1) for have in observations.present.values()], axis=0)
-    found = {SCORE: np.where(whole, scores / sites, np.nan), DISTANCE: np.where(whole, distances / sites, np.nan)}
+    found = {LOW_IS_BAD: np.where(whole, scores / sites, np.nan), DISTANCE: np.where(whole, distances / sites, np.nan)}
     return found | {
         f"what factor '{name}' tells (nats a site)": each for name, each in _said(model, observations).items()
     }

@@ -1,6 +1,5 @@
 """What a fitted model says about itself and about new data, in sentences."""
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -9,12 +8,13 @@ from torch import Tensor
 from rpmodels import channels, generative
 from rpmodels.estimators import RPMEstimator, plain_data
 from rpmodels.estimators.fit import AT_CEILING, LEARNT_NOTHING
+from rpmodels.evaluation.belonging import belonging
+from rpmodels.evaluation.findings import Diagnosis, Finding
+from rpmodels.evaluation.widths import of_widths
 from rpmodels.families import FiniteSupport, Gaussian
 from rpmodels.fitted import FittedRPM, Inferred
 from rpmodels.free_energy import Score
 from rpmodels.observations import Observations
-from rpmodels.profile import Departure, departures
-from rpmodels.told import told_of
 
 DEAD = 0.95
 """Posterior over prior variance, on average, of a latent that no observation informs."""
@@ -33,36 +33,8 @@ COOL = 0.6
 """Temperature of populations below which halves of their channels disagree by more than the noise of the search."""
 COARSE = 1e-3
 """Nats a site that a quadrature may be off by."""
-IN_THE_FIT = "in the fit"
-"""The name of what does not belong in the data of the fit itself."""
 RARE = 0.1
 """Of the share 1/K that a state has when all are used alike."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing to know: a name for programs, a sentence for people."""
-
-    name: str
-    text: str
-    where: Departure | None = None
-    """Of data that do not belong to those of the fit: which factor, channels, trials and sites."""
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """All that was found; empty when nothing is amiss."""
-
-    findings: tuple[Finding, ...]
-    notes: tuple[Finding, ...] = ()
-    """What is good to know, and nobody's fault: what cannot be told of such a model, or from such a file."""
-
-    def __contains__(self, name: object) -> bool:
-        return any(each.name == name for each in (*self.findings, *self.notes))
-
-    def __repr__(self) -> str:
-        lines = [f"{each.name}: {each.text}" for each in self.findings] or ["nothing amiss"]
-        return "\n".join([*lines, *(f"(to know) {each.name}: {each.text}" for each in self.notes)])
 
 
 def diagnose(model: RPMEstimator, X: Any, **options: Any) -> Diagnosis:
@@ -87,65 +59,12 @@ def diagnose(model: RPMEstimator, X: Any, **options: Any) -> Diagnosis:
     return Diagnosis(tuple(found), tuple(_to_know(rpm, observations)))
 
 
-def belonging(model: RPMEstimator, X: Any, **options: Any) -> list[Finding]:
-    """Trials, factors, channels and times of data that do not belong to those of the fit, and trials of that itself."""
-    X, options = plain_data(model, X, options)
-    rpm = model.model_
-    if rpm.profile is None:
-        return []
-    observations = model.apart(X, **options)
-    found = departures(rpm.profile, observations, told_of(rpm, observations))
-    own = [Finding(IN_THE_FIT, f"{each.name}: {each.text}", each) for each in rpm.profile.own]
-    return [*(Finding(each.name, each.text, each) for each in found), *own]
-
-
 def _to_know(rpm: FittedRPM, observations: Observations) -> list[Finding]:
-    notes = _of_widths(rpm, observations)
+    notes = of_widths(rpm, observations)
     if rpm.profile is None:
         text = "this model has no profile of the data of its fit (its file is older): whether data belong is not known."
         notes.append(Finding("no profile", text))
     return notes
-
-
-def _of_widths(rpm: FittedRPM, observations: Observations) -> list[Finding]:
-    """Two factors at one site: how well each of them says a latent is known by its product alone."""
-    if not isinstance(rpm.prior.family, Gaussian) or rpm.prior.couples_sites:
-        return []
-    if any(channels.is_population(rpm, name) for name in rpm.names):
-        return []
-    told = _reliabilities(rpm, observations)
-    notes = []
-    for k in range(rpm.prior.family.latents):
-        both = [name for name in rpm.names if k in rpm.pattern.speaks_of(name)]
-        if len(both) != 2:
-            continue
-        one, other = (told[name][k] for name in both)
-        rho = one * other
-        text = (
-            f"latent {k}, of which '{both[0]}' and '{both[1]}' alone speak at one site: data tell ρ = {rho:.2f}, the product "
-            f"of how well each says it (correlation with the latent), and nothing of either by itself. The fit says "
-            f"{one:.2f} and {other:.2f}; each may be anything from {rho:.2f} to 1, and the widths of intervals with it. "
-            "By convention a fit shares ρ out about evenly. A third factor, or time, would tell."
-        )
-        notes.append(Finding("width not identified", text))
-    return notes
-
-
-def _reliabilities(rpm: FittedRPM, observations: Observations) -> dict[str, dict[int, float]]:
-    """{factor: {latent: √ of the share of the prior's variance that the factor alone takes away}}."""
-    prior_family = rpm.prior.family
-    assert isinstance(prior_family, Gaussian)
-    before = prior_family.covariance(rpm.prior.reference(observations.sites(rpm.device), shared=True)[:1]).detach()
-    found: dict[str, dict[int, float]] = {}
-    for name in rpm.names:
-        family, latents = cast(Gaussian, rpm.recogniser(name).family), rpm.pattern.speaks_of(name)
-        parts = [
-            family.covariance(eta).diagonal(dim1=-2, dim2=-1).flatten(0, 1) for eta in rpm.recognise(observations, name)
-        ]
-        left = torch.cat(parts).mean(0) / before[0].diagonal()[list(latents)]
-        kept = (1.0 - left).clamp(0.0, 1.0).sqrt().tolist()
-        found[name] = dict(zip(latents, kept, strict=True))
-    return found
 
 
 def _of_score(score: Score, sites: float) -> list[Finding]:

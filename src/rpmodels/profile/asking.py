@@ -90,39 +90,40 @@ def of_wiring(profile: Profile, shown: Mapping[str, Shown]) -> list[Departure]:
         now, z, chance = wiring.agreement.averages(agreement)
         lost = np.flatnonzero((chance * count < CHANCE) & (z < 0) & wiring.lost(now))
         lost = lost[np.argsort(now[lost] - wiring.agreement.mean[lost], kind="stable")]
-        if len(lost):
-            found.append(_lost(wiring, shown, lost, now, z, float(chance[lost[0]] * count)))
-        mean, z, chance = wiring.left.averages(off)
-        apart = np.flatnonzero((chance * count < CHANCE) & (np.abs(mean - wiring.left.mean) > APART))
-        if len(apart):
-            found.append(_unforetold(wiring, apart[np.argsort(-np.abs(mean[apart]))], mean, z, chance * count))
+        mean, z_off, chance_off = wiring.left.averages(off)
+        apart = np.flatnonzero((chance_off * count < CHANCE) & (np.abs(mean - wiring.left.mean) > APART))
+        apart = apart[np.argsort(-np.abs(mean[apart]), kind="stable")]
+        pair = wiring.exchanged(shown, list(dict.fromkeys([*lost.tolist(), *apart.tolist()])))
+        if pair is not None:
+            found.append(_exchanged(wiring, pair, z, z_off))
+        elif len(lost):
+            found.append(_lost(wiring, lost, now, z, float(chance[lost[0]] * count)))
+        if pair is None and len(apart):
+            found.append(_unforetold(wiring, apart, mean, z_off, chance_off * count))
     return found
 
 
-def _lost(wiring: Wiring, shown: Mapping[str, Shown], lost: Index, now: Array, z: Array, chance: float) -> Departure:
+def _exchanged(wiring: Wiring, pair: tuple[int, int], z: Array, z_off: Array) -> Departure:
+    factor, (one, other) = wiring.names[wiring.factor[pair[0]]], wiring.channel[list(pair)].tolist()
+    most = float(max((*z[list(pair)], *z_off[list(pair)]), key=abs))
+    text = (
+        f"factor '{factor}', channels {one} and {other}: they look exchanged. In each other's place they go with the "
+        f"other channels as in the fit, as they are they do not (z = {most:.0f})."
+    )
+    return Departure("exchanged channels", text, factor, (one, other), z=most)
+
+
+def _lost(wiring: Wiring, lost: Index, now: Array, z: Array, chance: float) -> Departure:
     first, factor = int(lost[0]), wiring.names[wiring.factor[lost[0]]]
-    channels = wiring.channel[lost[wiring.factor[lost] == wiring.factor[first]]]
-    pair = wiring.exchanged(shown, lost.tolist())
-    if pair is not None:
-        factor = wiring.names[wiring.factor[pair[0]]]
-        channels = wiring.channel[list(pair)]
-        text = (
-            f"factor '{factor}', channels {channels[0]} and {channels[1]}: they look exchanged. In each other's place "
-            f"they go with the other channels as in the fit, as they are they do not (z = {z[first]:.0f})."
-        )
-        return Departure(
-            "exchanged channels", text, factor, tuple(channels.tolist()), z=float(z[first]), probability=chance
-        )
+    channels = wiring.channel[lost[wiring.factor[lost] == wiring.factor[first]]].tolist()
     before = wiring.agreement.mean[first]
     text = (
         f"factor '{factor}', channel {wiring.channel[first]}: what the other channels say of it agrees with it by "
         f"{now[first]:.2g}, and by {before:.2g} in the fit (z = {z[first]:.0f})"
     )
-    if len(lost) > 1:
-        text += f"; {listed('channel', channels.tolist())} of this factor no longer go with the others"
-    return Departure(
-        "other company", text + ".", factor, tuple(channels.tolist()), z=float(z[first]), probability=chance
-    )
+    if len(channels) > 1:
+        text += f"; in all {listed('channel', channels)} of this factor no longer go with the others"
+    return Departure("other company", text + ".", factor, tuple(channels), z=float(z[first]), probability=chance)
 
 
 def _unforetold(wiring: Wiring, apart: Index, mean: Array, z: Array, chance: Array) -> Departure:

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 Array = NDArray[np.float64]
-LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
+LEVELS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+MEDIAN = 3
 NORMAL = (1.2815515655446004, 0.6744897501960817)
-"""Distances of the first two levels from the median of a normal."""
+"""Distances from the median of a normal, of the levels that stand for its sds (the ends do not)."""
 TAILS = 5.0
 """Degrees of freedom of the tails that single trials may have: sixteen sds are as rare as five of a normal."""
 ONE_SIDED = 0.25
@@ -71,7 +72,7 @@ class Sketch:
         sides = [np.maximum(_side(self.quantiles, s), np.where(enough, _side(here, s), 0.0)) for s in (0, 1)]
         # A side on which half of the trials are the same has no sd of its own.
         below, above = (np.maximum(one, ONE_SIDED * other) for one, other in (sides, sides[::-1]))
-        middle = np.where(enough, here[2], self.quantiles[2])
+        middle = np.where(enough, here[MEDIAN], self.quantiles[MEDIAN])
         away = values - middle
         with np.errstate(divide="ignore", invalid="ignore"):
             z = np.where(away == 0.0, 0.0, away / np.where(away < 0, below, above))
@@ -102,5 +103,5 @@ def _quantiles(values: Array) -> Array:
 
 def _side(quantiles: Array, side: int) -> Array:
     """The larger sd by two levels on one side of the median."""
-    far, near = (quantiles[-1 - place] if side else quantiles[place] for place in (0, 1))
-    return np.maximum(np.abs(far - quantiles[2]) / NORMAL[0], np.abs(near - quantiles[2]) / NORMAL[1])
+    far, near = (quantiles[-1 - place] if side else quantiles[place] for place in (1, 2))
+    return np.maximum(np.abs(far - quantiles[MEDIAN]) / NORMAL[0], np.abs(near - quantiles[MEDIAN]) / NORMAL[1])

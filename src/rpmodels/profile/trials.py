@@ -12,14 +12,18 @@ from rpmodels.profile.asking import CHANCE
 from rpmodels.profile.departure import Departure, listed
 from rpmodels.profile.profile import Profile
 from rpmodels.profile.shown import Array, Shown
-from rpmodels.profile.sketch import Sketch
+from rpmodels.profile.sketch import MEDIAN, Sketch
 from rpmodels.profile.statistics import Statistic
 
 Index = NDArray[np.int64]
 Told = Mapping[str, Float[np.ndarray, "N"]]
 """What the model says of every trial, by words: its score, how far its q is from the prior, what each factor says."""
+LOW_IS_BAD = "the score (nats a site)"
+"""The one of these that is low where a trial does not belong; the others are high."""
 NATS_APART = 0.5
 """Nats a site that what a model says of a trial must be off, at least."""
+FARTHER = 3.0
+"""Times as far as any trial of the fit: what models say has tails of any kind."""
 SURE = 8.0
 """Robust sds, at least, that a trial must be off."""
 
@@ -33,7 +37,17 @@ class _Question:
     """A statistic, or the words for what a model says."""
     values: Float[np.ndarray, "N"]
     sketch: Sketch
-    least: float = 0.0
+    by_model: bool = False
+    """Whether this is what a model says."""
+
+    def far(self, middle: float) -> NDArray[np.bool_]:
+        """(N,): far enough to be news, on the side that is bad."""
+        away = self.values - middle
+        if not self.by_model:
+            return np.ones(len(away), bool)
+        low, high = self.sketch.quantiles[[0, -1], 0] - self.sketch.quantiles[MEDIAN, 0]
+        bad, edge = (-away, -low) if self.asks == LOW_IS_BAD else (away, high)
+        return bad > np.maximum(FARTHER * edge, NATS_APART)
 
     def words(self, new: float, old: float) -> str:
         """What is different about a trial."""
@@ -50,8 +64,7 @@ def of_trials(profile: Profile, shown: Mapping[str, Shown], told: Told, trial: I
     for each in asked:
         z, chance, middle = each.sketch.single(each.values[:, None])
         z, chance = z[:, 0], chance[:, 0]
-        far = np.abs(each.values - middle[0]) > each.least
-        odd = np.flatnonzero((chance * count < CHANCE) & (np.abs(z) > SURE) & far)
+        odd = np.flatnonzero((chance * count < CHANCE) & (np.abs(z) > SURE) & each.far(float(middle[0])))
         if len(odd):
             odd = odd[np.argsort(-np.abs(z[odd]), kind="stable")]
             found.append(_odd(each, odd, float(middle[0]), z, chance * count, trial, begins))
@@ -68,7 +81,7 @@ def _questions(profile: Profile, shown: Mapping[str, Shown], told: Told) -> Iter
             yield _Question(None, "what the channels leave of each other (log of its mean square)", size, wiring.size)
     for what, values in told.items():
         if what in profile.told:
-            yield _Question(None, what, values, profile.told[what], NATS_APART)
+            yield _Question(None, what, values, profile.told[what], by_model=True)
 
 
 def _odd(

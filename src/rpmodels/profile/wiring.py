@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
-from rpmodels.profile.shown import FEW_TRIALS, Array, Shown
+from rpmodels.profile.shown import CLIP, FEW_TRIALS, Array, Shown
 from rpmodels.profile.sketch import Sketch
 
 MOST = 256
@@ -107,29 +107,38 @@ class Wiring:
         return (before > AGREED * error) & (before - now > np.maximum(LOST * before, LEAST_LOST))
 
     def exchanged(self, shown: Mapping[str, Shown], suspects: Sequence[int]) -> tuple[int, int] | None:
-        """The pair of channels that agree again when they change places, if there is one."""
-        sites, best, found = self.sites(shown), 0.0, None
-        tried = list(suspects)[:TRIED]
-        before, now = self.agreement.mean, np.nanmean(self.told(sites)[0], 0)
+        """The pair of channels that agree with the others again when they change places, if there is one."""
+        sites, tried = self.sites(shown), list(suspects)[:TRIED]
+        before, best, found = self.agreement.mean, 0.0, None
+        agreement, off, _ = (np.nanmean(each, 0) for each in self.told(sites))
         for place, a in enumerate(tried):
             for b in tried[place + 1 :]:
                 if self.factor[a] != self.factor[b]:
                     continue
-                again = np.nanmean(self.told(self._with_exchanged(shown, sites, a, b))[0], 0)[[a, b]]
-                gained = float(np.sum((again - now[[a, b]]) / np.maximum(before[[a, b]], 1e-9)))
-                if bool((again > (1.0 - LOST) * before[[a, b]]).all()) and gained > best:
+                pair = np.array([a, b])
+                again, apart = self._told_of(self._with_exchanged(shown, sites, a, b), pair)
+                good = (again > (1.0 - LOST) * before[pair]) & (np.abs(apart - self.left.mean[pair]) < APART)
+                gained = float(np.sum(again - agreement[pair]) + np.sum(np.abs(off[pair]) - np.abs(apart)))
+                if bool(good.all()) and gained > best:
                     best, found = gained, (a, b)
         return found
 
+    def _told_of(self, sites: Sites, some: Index) -> tuple[Array, Array]:
+        """The averages of agreement and of what is left, of some channels alone."""
+        inverse = np.asarray(self.inverse, np.float64)[:, some]
+        left = sites.rows @ inverse / inverse[some, np.arange(len(some))]
+        own = Sites(sites.rows[:, some], sites.trial, sites.trials)
+        agreement, off, _ = (np.nanmean(each, 0) for each in _by_trial(own, left, self.sd[some]))
+        return agreement, off
+
     def _with_exchanged(self, shown: Mapping[str, Shown], sites: Sites, a: int, b: int) -> Sites:
         """Sites with two channels in each other's place, each on the scale of its new place."""
-        scale = shown[self.names[self.factor[a]]].scale
+        each = shown[self.names[self.factor[a]]]
         c, d = self.channel[a], self.channel[b]
-        number = {a: sites.rows[:, a] * scale.spread[c] + scale.offset[c]}
-        number[b] = sites.rows[:, b] * scale.spread[d] + scale.offset[d]
-        rows = sites.rows.copy()
-        rows[:, a] = (number[b] - scale.offset[c]) / scale.spread[c]
-        rows[:, b] = (number[a] - scale.offset[d]) / scale.spread[d]
+        whole = np.all([shown[name].known.all(-1) for name in self.names], axis=0)
+        numbers, scale, rows = each.numbers[whole], each.scale, sites.rows.copy()
+        for place, to, of in ((a, c, d), (b, d, c)):
+            rows[:, place] = np.clip((numbers[:, of] - scale.offset[to]) / scale.spread[to], -CLIP, CLIP)
         return replace(sites, rows=rows)
 
 
