@@ -46,7 +46,7 @@ class Emptiness:
         if shown.scale.form == "labels" or self.steady < STEADY:
             return np.zeros(len(shown.raw), bool)
         known = shown.known.sum((1, 2))
-        return _empty(shown) & (known * self._nats >= NATS)
+        return np.asarray(_empty(shown) & (known * self._nats >= NATS))
 
     def dropped(self, shown: Shown) -> tuple[NDArray[np.bool_], Array]:
         """(N,): trials of which a part is empty, and how large a part."""
@@ -69,7 +69,7 @@ def _empty(shown: Shown) -> NDArray[np.bool_]:
         first = np.where(known, shown.raw, -np.inf).max((1, 2))
         equal = np.where(known, shown.raw == first[:, None, None], True).all((1, 2))
         zero |= equal & (known.sum((1, 2)) > 2)
-    return zero & known.any((1, 2))
+    return np.asarray(zero & known.any((1, 2)))
 
 
 def _share_of_empty_sites(shown: Shown) -> Array:

@@ -91,7 +91,7 @@ class Shown:
     @cached_property
     def known(self) -> NDArray[np.bool_]:
         """(N, T, C): whether a number is there."""
-        return ~np.isnan(self.raw)
+        return np.asarray(~np.isnan(self.raw))
 
     @property
     def n_sites(self) -> int:

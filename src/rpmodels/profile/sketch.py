@@ -16,6 +16,8 @@ TAILS = 5.0
 """Degrees of freedom of the tails that single trials may have: sixteen sds are as rare as five of a normal."""
 ONE_SIDED = 0.25
 """Of the sd on the other side of the median, at least."""
+UNKNOWN = 0.01
+"""Variance of a trial, at least, where new trials are few."""
 OWN_VARIANCE = 8
 """New trials from which on their own variance counts beside that of the fit."""
 
@@ -47,7 +49,8 @@ class Sketch:
         The difference of two means, each with the variance of its trials (Welch); of few new trials that of the fit.
         """
         count, mean, variance = _averages(values)
-        own = np.where(count >= OWN_VARIANCE, variance, self.variance)
+        # What never changed in the fit has no variance there, and few new trials have none of their own.
+        own = np.where(count >= OWN_VARIANCE, variance, np.maximum(self.variance, UNKNOWN))
         before, now = self.variance / np.maximum(self.count, 1.0), own / np.maximum(count, 1.0)
         error = np.sqrt(before + now)
         known = (count > 0) & (self.count > 1)
@@ -98,10 +101,11 @@ def _quantiles(values: Array) -> Array:
     low = np.floor(place).astype(np.int64)
     high = np.minimum(low + 1, last)
     below, above = (np.take_along_axis(ordered, each, 0) for each in (low, high))
-    return np.nan_to_num(below + (place - low) * (above - below))
+    return np.asarray(np.nan_to_num(below + (place - low) * (above - below)))
 
 
 def _side(quantiles: Array, side: int) -> Array:
     """The larger sd by two levels on one side of the median."""
     far, near = (quantiles[-1 - place] if side else quantiles[place] for place in (1, 2))
-    return np.maximum(np.abs(far - quantiles[MEDIAN]) / NORMAL[0], np.abs(near - quantiles[MEDIAN]) / NORMAL[1])
+    sds = np.abs(far - quantiles[MEDIAN]) / NORMAL[0], np.abs(near - quantiles[MEDIAN]) / NORMAL[1]
+    return np.asarray(np.maximum(*sds))

@@ -47,7 +47,7 @@ class _Question:
             return np.ones(len(away), bool)
         low, high = self.sketch.quantiles[[0, -1], 0] - self.sketch.quantiles[MEDIAN, 0]
         bad, edge = (-away, -low) if self.asks == LOW_IS_BAD else (away, high)
-        return bad > np.maximum(FARTHER * edge, NATS_APART)
+        return np.asarray(bad > np.maximum(FARTHER * edge, NATS_APART))
 
     def words(self, new: float, old: float) -> str:
         """What is different about a trial."""

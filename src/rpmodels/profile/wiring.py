@@ -104,20 +104,24 @@ class Wiring:
         """Channels whose agreement with the others is gone."""
         before = self.agreement.mean
         error = np.sqrt(self.agreement.variance / np.maximum(self.agreement.count, 1.0))
-        return (before > AGREED * error) & (before - now > np.maximum(LOST * before, LEAST_LOST))
+        return np.asarray((before > AGREED * error) & (before - now > np.maximum(LOST * before, LEAST_LOST)))
 
     def exchanged(self, shown: Mapping[str, Shown], suspects: Sequence[int]) -> tuple[int, int] | None:
-        """The pair of channels that agree with the others again when they change places, if there is one."""
-        sites, tried = self.sites(shown), list(suspects)[:TRIED]
-        before, best, found = self.agreement.mean, 0.0, None
+        """Two channels, one of them suspect, that agree with the others again when they change places, if any do."""
+        if not suspects:
+            return None
+        sites, before, best, found = self.sites(shown), self.agreement.mean, 0.0, None
         agreement, off, _ = (np.nanmean(each, 0) for each in self.told(sites))
-        for place, a in enumerate(tried):
+        others = np.argsort(agreement - before - np.abs(off), kind="stable").tolist()
+        tried = list(dict.fromkeys([*list(suspects)[:TRIED], *others]))[: 2 * TRIED]
+        for place, a in enumerate(tried[: min(TRIED, len(suspects))]):
             for b in tried[place + 1 :]:
                 if self.factor[a] != self.factor[b]:
                     continue
                 pair = np.array([a, b])
                 again, apart = self._told_of(self._with_exchanged(shown, sites, a, b), pair)
-                good = (again > (1.0 - LOST) * before[pair]) & (np.abs(apart - self.left.mean[pair]) < APART)
+                agrees = again > (1.0 - LOST) * before[pair] - LEAST_LOST
+                good = agrees & (np.abs(apart - self.left.mean[pair]) < APART)
                 gained = float(np.sum(again - agreement[pair]) + np.sum(np.abs(off[pair]) - np.abs(apart)))
                 if bool(good.all()) and gained > best:
                     best, found = gained, (a, b)
@@ -180,5 +184,4 @@ def _inverse(product: Array, count: int) -> Array:
     """Of correlations, and a little more noise where there are few sites for them."""
     size = len(product)
     ridge = RIDGE + size / max(count, 1)
-    found: Array = np.linalg.inv(product / max(count, 1) + ridge * np.eye(size))
-    return found
+    return np.asarray(np.linalg.inv(product / max(count, 1) + ridge * np.eye(size)), np.float64)
