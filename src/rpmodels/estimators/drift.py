@@ -1,14 +1,14 @@
 """What a verb does where data do not belong to those of the fit."""
 
 import warnings
-from typing import Any, Literal
+from typing import Any
 
 from rpmodels import errors
 from rpmodels.fitted import FittedRPM
 from rpmodels.observations import Observations
 from rpmodels.profile import departures
 
-OnDrift = Literal["warn", "raise"] | None
+OnDrift = str | None
 """Of `transform` and `predict_proba`: compare data with those of the fit, and warn or refuse; None: do not look."""
 CHOICES = ("'warn'", "'raise'", "None")
 

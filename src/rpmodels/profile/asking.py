@@ -37,13 +37,16 @@ def of_averages(profile: Profile, shown: Mapping[str, Shown]) -> list[Departure]
     """Factors, channels and times of which averages over trials are off."""
     asked = [each for each in profile.values(shown) if each[1].averages]
     count = sum(values.shape[1] for _, _, values, _ in asked)
-    found = []
+    found: list[Departure] = []
+    names: set[tuple[str, str]] = set()
     for name, statistic, values, sketch in asked:
         mean, z, chance = sketch.averages(values)
         off = np.abs(mean - sketch.mean)
         least = statistic.least * np.where(statistic.relative, np.maximum(np.abs(sketch.mean), 1e-6), 1.0)
         odd = np.flatnonzero((chance * count < CHANCE) & (off > least))
-        if len(odd):
+        explained = bool({(name, statistic.spoilt_by), (name, statistic.name)} & names)
+        if len(odd) and not explained:
+            names.add((name, statistic.name))
             found.append(_average(name, statistic, shown[name], odd, off, mean, sketch, z, chance * count))
     return found
 

@@ -82,11 +82,15 @@ class Shown:
         """(N, T, C), standardised and clipped."""
         return np.clip(self.unclipped, -CLIP, CLIP)
 
+    @property
+    def enough(self) -> bool:
+        """Whether these are trials enough to tell where and how large they are as a whole."""
+        return len(self.raw) >= FEW_TRIALS
+
     @cached_property
     def centre(self) -> Array:
-        """(C,): the mean of these trials, where they are enough to tell it from where they are by chance."""
-        few = len(self.raw) < FEW_TRIALS
-        return np.zeros(self.n_channels) if few else np.nan_to_num(self.mean(self.values, (0, 1)))
+        """(C,): the mean of these trials; of few that of the fit."""
+        return np.nan_to_num(self.mean(self.values, (0, 1))) if self.enough else np.zeros(self.n_channels)
 
     @cached_property
     def known(self) -> NDArray[np.bool_]:

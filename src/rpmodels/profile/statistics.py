@@ -13,6 +13,7 @@ BINS = 32
 FEWEST_STEPS = 5
 LAGS = (1, 2, 3, 5, 8, 13)
 """Steps apart."""
+SAMPLED = "were these data sampled, binned and smoothed as those were?"
 
 
 class Statistic(ABC):
@@ -30,6 +31,9 @@ class Statistic(ABC):
     """Smaller differences of averages are no news."""
     relative: ClassVar[bool] = False
     """Whether that is a share of the average of the fit."""
+
+    spoilt_by: ClassVar[str] = ""
+    """The name of what explains differences of this one as well, where it was found of the same factor."""
 
     @abstractmethod
     def of(self, shown: Shown) -> Array:
@@ -119,28 +123,40 @@ class Still(Statistic):
         return f"does not move at {new:.0%} of the steps ({old:.0%} in the fit)"
 
 
-class Neighbours(Statistic):
-    """How much sites that follow each other have in common, one step apart and more."""
+class Differences(Statistic):
+    """How far values are from those some sites on, wherever a trial is as a whole."""
 
     name, places, single, least = "other rate", "lag", True, 0.02
+    spoilt_by = "other spread"
 
     def of(self, shown: Shown) -> Array:
-        """Correlations of all channels together."""
+        """Half the squared differences of all channels together: of independent values their variance."""
         lags = [lag for lag in LAGS if lag <= shown.n_sites // 2]
         if shown.n_sites < FEWEST_STEPS or shown.scale.form == "labels":
             return np.zeros((len(shown.raw), 0))
-        values = shown.values - shown.centre
-        square = shown.mean(np.square(values), (1, 2))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = [shown.mean(values[:, lag:] * values[:, :-lag], (1, 2)) / square for lag in lags]
-        return np.where(square[:, None] > 1e-12, np.stack(found, 1), np.nan)
+        x = shown.values
+        return np.stack([0.5 * shown.mean(np.square(x[:, lag:] - x[:, :-lag]), (1, 2)) for lag in lags], 1)
 
     def words(self, new: float, old: float) -> str:
         """A change of the sampling rate is the usual reason."""
-        return (
-            f"values of one trial correlate by {new:.2f}, and by {old:.2f} in the fit: were these data sampled, binned "
-            "and smoothed as those were?"
-        )
+        return f"differences of {new:.2g} of the variance, and {old:.2g} in the fit: {SAMPLED}"
+
+
+class Parting(Differences):
+    """The same, relative to that of neighbours: whatever the scale of the values."""
+
+    single, least, relative, spoilt_by = False, 0.04, True, ""
+
+    def of(self, shown: Shown) -> Array:
+        """NaN where neighbours are the same."""
+        apart = super().of(shown)
+        if apart.shape[1] < 2:
+            return apart[:, :0]
+        return np.where(apart[:, :1] > 1e-9, apart / np.maximum(apart[:, :1], 1e-9), np.nan)
+
+    def words(self, new: float, old: float) -> str:
+        """In the same way."""
+        return f"squared differences {new:.3g} times those of neighbours, and {old:.3g} times in the fit: {SAMPLED}"
 
 
 class OverTime(Statistic):
@@ -191,7 +207,7 @@ class TrialSize(Statistic):
 
 
 STATISTICS: tuple[Statistic, ...] = (
-    Mean(), Size(), Beyond(), Missing(), Still(), Neighbours(), OverTime(), TrialLevel(), TrialSize(),
+    Mean(), Size(), Beyond(), Missing(), Still(), Differences(), Parting(), OverTime(), TrialLevel(), TrialSize(),
 )  # fmt: skip
 """Of every factor."""
 

@@ -79,8 +79,8 @@ class Wiring:
         if len(factor) < 2 or len(sites.rows) < 2 * len(factor) or len(np.unique(sites.trial)) < 2 * FOLDS:
             return None
         products = [each.T @ each for each in (sites.rows[sites.trial % FOLDS == f] for f in range(FOLDS))]
-        counts = np.bincount(sites.trial % FOLDS, minlength=FOLDS)
-        whole, total = sum(products[1:], start=products[0]), int(counts.sum())
+        counts = np.bincount(sites.trial % FOLDS, minlength=FOLDS).tolist()
+        whole, total = sum(products[1:], start=products[0]), sum(counts)
         left = np.empty_like(sites.rows)
         for f, (product, count) in enumerate(zip(products, counts, strict=True)):
             own = sites.trial % FOLDS == f
