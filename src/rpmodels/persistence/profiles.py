@@ -49,5 +49,5 @@ def _factor(content: Mapping[str, Any]) -> FactorProfile:
 
 
 def _with_sketches(content: Mapping[str, Any]) -> Wiring:
-    sketches = {name: Sketch(**content[name]) for name in ("agreement", "left", "size")}
+    sketches = {name: Sketch(**content[name]) for name in ("agreement", "left", "size", "pace")}
     return Wiring(**{**content, **sketches})

@@ -12,10 +12,10 @@ from rpmodels.profile.departure import Departure, listed
 from rpmodels.profile.profile import Profile
 from rpmodels.profile.shown import Array, Shown, usual_step
 from rpmodels.profile.sketch import Sketch
-from rpmodels.profile.statistics import Statistic
-from rpmodels.profile.wiring import APART, Wiring
+from rpmodels.profile.statistics import Differences, Statistic
+from rpmodels.profile.wiring import APART, Sites, Wiring
 
-CHANCE = 0.005
+CHANCE = 0.01
 """Of an alarm of any kind where there is nothing."""
 OTHER_STEP = 0.01
 """Share by which steps of a clock may differ."""
@@ -84,7 +84,7 @@ def of_wiring(profile: Profile, shown: Mapping[str, Shown]) -> list[Departure]:
     """Channels that no longer go with the others, and what these do not foretell of them."""
     found = []
     usable = [each for each in profile.wirings if all(name in shown for name in each.names)]
-    count = 2 * sum(len(each.channel) for each in usable)
+    count = sum(2 * len(each.channel) + len(each.pace.mean) for each in usable)
     for wiring in usable:
         sites = wiring.sites(shown)
         if not len(sites.rows):
@@ -103,7 +103,23 @@ def of_wiring(profile: Profile, shown: Mapping[str, Shown]) -> list[Departure]:
             found.append(_lost(wiring, lost, now, z, float(chance[lost[0]] * count)))
         if pair is None and len(apart):
             found.append(_unforetold(wiring, apart, mean, z_off, chance_off * count))
+        found += _paces(wiring, sites, count)
     return found
+
+
+def _paces(wiring: Wiring, sites: Sites, count: int) -> list[Departure]:
+    """Whether what channels have in common moves as fast as it did."""
+    paces = wiring.paces(sites)
+    if paces.shape[1] != len(wiring.pace.mean):
+        return []
+    mean, z, chance = wiring.pace.averages(paces)
+    odd = np.flatnonzero((chance * count < CHANCE) & (np.abs(mean - wiring.pace.mean) > Differences.least))
+    if not len(odd):
+        return []
+    first = int(odd[np.argmax(np.abs(z[odd]))])
+    words = Differences().words(float(mean[first]), float(wiring.pace.mean[first]))
+    text = f"what the channels have in common, {statistics.lag_words(first)}: {words} (z = {z[first]:.0f})."
+    return [Departure("other rate", text, z=float(z[first]), probability=float(min(1.0, chance[first] * count)))]
 
 
 def _exchanged(wiring: Wiring, pair: tuple[int, int], z: Array, z_off: Array) -> Departure:

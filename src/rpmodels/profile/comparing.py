@@ -12,7 +12,7 @@ from rpmodels.profile.emptiness import Emptiness
 from rpmodels.profile.profile import FactorProfile, Profile
 from rpmodels.profile.shown import NUMBERS, Shown, parts_of, piece_length, shown_of, usual_step
 from rpmodels.profile.sketch import Sketch
-from rpmodels.profile.statistics import STATISTICS
+from rpmodels.profile.statistics import STATISTICS, Differences
 from rpmodels.profile.trials import Told
 from rpmodels.profile.wiring import Wiring, groups
 
@@ -46,8 +46,15 @@ def departures(profile: Profile, observations: Observations, told: Told | None =
     cut, trial, begins = parts_of(part, profile.piece)
     shown = {name: shown_of(cut, name, each.scale) for name, each in profile.factors.items() if cut.present[name].any()}
     some = {what: values[index] for what, values in (told or {}).items()}
-    found = [*asking.of_clock(profile, part), *asking.of_averages(profile, shown), *asking.of_wiring(profile, shown)]
-    return [*found, *trials.of_trials(profile, shown, some, index[trial], begins)]
+    averages = asking.of_averages(profile, shown)
+    spread = any(each.name == Differences.spoilt_by for each in averages)
+    wiring = [each for each in asking.of_wiring(profile, shown) if not (spread and each.name == Differences.name)]
+    return [
+        *asking.of_clock(profile, part),
+        *averages,
+        *wiring,
+        *trials.of_trials(profile, shown, some, index[trial], begins),
+    ]
 
 
 def _some(observations: Observations, count: int) -> NDArray[np.int64]:

@@ -90,7 +90,7 @@ class Shown:
     @cached_property
     def centre(self) -> Array:
         """(C,): the mean of these trials; of few that of the fit."""
-        return np.nan_to_num(self.mean(self.values, (0, 1))) if self.enough else np.zeros(self.n_channels)
+        return np.nan_to_num(known_mean(self.values, (0, 1))) if self.enough else np.zeros(self.n_channels)
 
     @cached_property
     def known(self) -> NDArray[np.bool_]:
@@ -107,12 +107,13 @@ class Shown:
         """C."""
         return int(self.raw.shape[2])
 
-    def mean(self, values: Array, axis: int | tuple[int, ...]) -> Array:
-        """Over what is known, NaN where nothing is."""
-        known = ~np.isnan(values)
-        count = known.sum(axis)
-        total = np.where(known, values, 0.0).sum(axis)
-        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+def known_mean(values: Array, axis: int | tuple[int, ...]) -> Array:
+    """Over what is known, NaN where nothing is."""
+    known = ~np.isnan(values)
+    count = known.sum(axis)
+    total = np.where(known, values, 0.0).sum(axis)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def piece_length(observations: Observations) -> int | None:

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rpmodels.profile.shown import CLIP, Array, Shown
+from rpmodels.profile.shown import CLIP, Array, Shown, known_mean
 
 BINS = 32
 """Of the time of a trial."""
@@ -51,7 +51,7 @@ class Mean(Statistic):
 
     def of(self, shown: Shown) -> Array:
         """Clipped, so that a few values far outside are no shift."""
-        return shown.mean(shown.values, 1)
+        return known_mean(shown.values, 1)
 
     def words(self, new: float, old: float) -> str:
         """In sds of the fit."""
@@ -67,7 +67,7 @@ class Size(Statistic):
         """Squares of clipped values."""
         if shown.scale.form == "labels":
             return np.zeros((len(shown.raw), 0))
-        return shown.mean(np.square(shown.values - shown.centre), 1)
+        return known_mean(np.square(shown.values - shown.centre), 1)
 
     def words(self, new: float, old: float) -> str:
         """As sds."""
@@ -83,7 +83,7 @@ class Beyond(Statistic):
         """Shares."""
         if shown.scale.form == "labels":
             return np.zeros((len(shown.raw), 0))
-        return shown.mean(np.where(shown.known, np.abs(shown.unclipped) > CLIP, np.nan), 1)
+        return known_mean(np.where(shown.known, np.abs(shown.unclipped) > CLIP, np.nan), 1)
 
     def words(self, new: float, old: float) -> str:
         """As shares."""
@@ -99,7 +99,7 @@ class Missing(Statistic):
         """Shares of the sites."""
         left_out = ~shown.known.any((0, 1))
         missing = np.where(shown.exists[..., None] & ~left_out, ~shown.known, np.nan)
-        return shown.mean(missing, 1)
+        return known_mean(missing, 1)
 
     def words(self, new: float, old: float) -> str:
         """As shares."""
@@ -116,11 +116,19 @@ class Still(Statistic):
         if shown.n_sites < FEWEST_STEPS or shown.scale.form != "numbers":
             return np.zeros((len(shown.raw), 0))
         steps = np.diff(shown.raw, axis=1)
-        return shown.mean(np.where(np.isnan(steps), np.nan, steps == 0.0), 1)
+        return known_mean(np.where(np.isnan(steps), np.nan, steps == 0.0), 1)
 
     def words(self, new: float, old: float) -> str:
         """As shares."""
         return f"does not move at {new:.0%} of the steps ({old:.0%} in the fit)"
+
+
+def by_lag(x: Array) -> Array:
+    """(N, P): half the mean squared differences of (N, T, C), at every lag that there is in a trial."""
+    lags = [lag for lag in LAGS if lag <= x.shape[1] // 2]
+    if x.shape[1] < FEWEST_STEPS:
+        return np.zeros((len(x), 0))
+    return np.stack([0.5 * known_mean(np.square(x[:, lag:] - x[:, :-lag]), (1, 2)) for lag in lags], 1)
 
 
 class Differences(Statistic):
@@ -131,11 +139,7 @@ class Differences(Statistic):
 
     def of(self, shown: Shown) -> Array:
         """Half the squared differences of all channels together: of independent values their variance."""
-        lags = [lag for lag in LAGS if lag <= shown.n_sites // 2]
-        if shown.n_sites < FEWEST_STEPS or shown.scale.form == "labels":
-            return np.zeros((len(shown.raw), 0))
-        x = shown.values
-        return np.stack([0.5 * shown.mean(np.square(x[:, lag:] - x[:, :-lag]), (1, 2)) for lag in lags], 1)
+        return np.zeros((len(shown.raw), 0)) if shown.scale.form == "labels" else by_lag(shown.values)
 
     def words(self, new: float, old: float) -> str:
         """A change of the sampling rate is the usual reason."""
@@ -170,7 +174,7 @@ class OverTime(Statistic):
         if sites < FEWEST_STEPS:
             return np.zeros((len(shown.raw), 0))
         bins = np.array_split(np.arange(sites), min(sites, BINS))
-        return np.stack([shown.mean(np.square(shown.values[:, each] - shown.centre), (1, 2)) for each in bins], 1)
+        return np.stack([known_mean(np.square(shown.values[:, each] - shown.centre), (1, 2)) for each in bins], 1)
 
     def words(self, new: float, old: float) -> str:
         """As sds."""
@@ -184,7 +188,7 @@ class TrialLevel(Statistic):
 
     def of(self, shown: Shown) -> Array:
         """The mean of all."""
-        return shown.mean(shown.values, (1, 2))[:, None]
+        return known_mean(shown.values, (1, 2))[:, None]
 
     def words(self, new: float, old: float) -> str:
         """In sds of single values."""
@@ -198,7 +202,7 @@ class TrialSize(Statistic):
 
     def of(self, shown: Shown) -> Array:
         """Logarithm of the mean square, of values that are not clipped."""
-        size = shown.mean(np.square(np.clip(shown.unclipped, -1e6, 1e6)), (1, 2))
+        size = known_mean(np.square(np.clip(shown.unclipped, -1e6, 1e6)), (1, 2))
         return np.log(size + 1e-2)[:, None]
 
     def words(self, new: float, old: float) -> str:
@@ -212,13 +216,18 @@ STATISTICS: tuple[Statistic, ...] = (
 """Of every factor."""
 
 
+def lag_words(place: int) -> str:
+    """How far apart."""
+    return "neighbouring sites" if place == 0 else f"sites {LAGS[place]} apart"
+
+
 def place_words(statistic: Statistic, place: int, shown: Shown) -> str:
     """Such as "channel 12"."""
     if statistic.places == "bin":
         bins = np.array_split(np.arange(shown.n_sites), min(shown.n_sites, BINS))[place]
         return f"time {bins[0]}" if len(bins) == 1 else f"times {bins[0]} to {bins[-1]}"
     if statistic.places == "lag":
-        return "neighbouring sites" if place == 0 else f"sites {LAGS[place]} apart"
+        return lag_words(place)
     if statistic.places == "channel" and shown.scale.form == "pictures":
         return ("mean of the event", "sd of the event")[place]
     if statistic.places == "channel" and shown.scale.form == "labels":

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rpmodels.profile.shown import CLIP, FEW_TRIALS, Array, Shown
 from rpmodels.profile.sketch import Sketch
+from rpmodels.profile.statistics import by_lag
 
 MOST = 256
 """Channels; of more, evenly spaced ones."""
@@ -26,6 +27,8 @@ LOST, LEAST_LOST = 0.3, 0.02
 """Of the agreement in the fit, and at least: what is less is no news."""
 APART = 0.25
 """Sds of what is left of a channel: smaller means of it are no news."""
+LEADING = 2
+"""Principal components."""
 TRIED = 12
 """Channels, of which pairs are exchanged to see whether they were."""
 
@@ -38,7 +41,9 @@ class Sites:
 
     rows: Float[np.ndarray, "M D"]
     trial: Int[np.ndarray, "M"]
+    site: Int[np.ndarray, "M"]
     trials: int
+    n_sites: int
 
     def by_trial(self, values: Float[np.ndarray, "M P"]) -> Float[np.ndarray, "N P"]:
         """Means over the sites of a trial, NaN where it has none."""
@@ -47,6 +52,12 @@ class Sites:
         np.add.at(total, self.trial, values)
         known = (count > 0)[:, None]
         return np.where(known, total / np.maximum(count, 1)[:, None], np.nan)
+
+    def paces(self, projected: Float[np.ndarray, "M L"]) -> Float[np.ndarray, "N P"]:
+        """Half the squared differences of some projections at several lags, by trial."""
+        grid = np.full((self.trials, self.n_sites, projected.shape[1]), np.nan)
+        grid[self.trial, self.site] = projected
+        return by_lag(grid)
 
 
 @dataclass(frozen=True)
@@ -66,6 +77,10 @@ class Wiring:
     """What they leave, in sds of that."""
     size: Sketch
     """Of a trial: log mean square of it."""
+    leading: Float[np.ndarray, "D L"]
+    """What channels have most in common, by principal components of variance one."""
+    pace: Sketch
+    """How far these are from where they were some sites before."""
 
     @staticmethod
     def of(shown: Mapping[str, Shown], names: Sequence[str]) -> "Wiring | None":
@@ -81,20 +96,26 @@ class Wiring:
         products = [each.T @ each for each in (sites.rows[sites.trial % FOLDS == f] for f in range(FOLDS))]
         counts = np.bincount(sites.trial % FOLDS, minlength=FOLDS).tolist()
         whole, total = sum(products[1:], start=products[0]), sum(counts)
-        left = np.empty_like(sites.rows)
+        left, projected = np.empty_like(sites.rows), np.empty((len(sites.rows), LEADING))
         for f, (product, count) in enumerate(zip(products, counts, strict=True)):
             own = sites.trial % FOLDS == f
             left[own] = remainder(sites.rows[own], _inverse(whole - product, total - count))
+            projected[own] = sites.rows[own] @ _leading(whole - product, total - count)
         inverse = _inverse(whole, total)
         sd = np.sqrt(np.square(left).mean(0)) + 1e-12
         agreement, off, size = _by_trial(sites, left, sd)
         # Rounded as it is kept, so that a model and its file say the same.
-        kept = inverse.astype(np.float32)
-        return Wiring(tuple(names), factor, channel, kept, sd, *(Sketch.of(each) for each in (agreement, off, size)))
+        kept, leading = (each.astype(np.float32) for each in (inverse, _leading(whole, total)))
+        sketches = (Sketch.of(each) for each in (agreement, off, size))
+        return Wiring(tuple(names), factor, channel, kept, sd, *sketches, leading, Sketch.of(sites.paces(projected)))
 
     def told(self, sites: Sites) -> tuple[Array, Array, Array]:
         """Of every trial: agreement and what is left by channel (N, D), and the size of the latter (N, 1)."""
         return _by_trial(sites, remainder(sites.rows, np.asarray(self.inverse, np.float64)), self.sd)
+
+    def paces(self, sites: Sites) -> Float[np.ndarray, "N P"]:
+        """How far new data are from where they were some sites before, by what channels have in common."""
+        return sites.paces(sites.rows @ np.asarray(self.leading, np.float64))
 
     def sites(self, shown: Mapping[str, Shown]) -> Sites:
         """New data."""
@@ -131,7 +152,7 @@ class Wiring:
         """The averages of agreement and of what is left, of some channels alone."""
         inverse = np.asarray(self.inverse, np.float64)[:, some]
         left = sites.rows @ inverse / inverse[some, np.arange(len(some))]
-        own = Sites(sites.rows[:, some], sites.trial, sites.trials)
+        own = replace(sites, rows=sites.rows[:, some])
         agreement, off, _ = (np.nanmean(each, 0) for each in _by_trial(own, left, self.sd[some]))
         return agreement, off
 
@@ -161,7 +182,7 @@ def sites_of(shown: Mapping[str, Shown], names: Sequence[str], factor: Index, ch
     """Where all channels are known."""
     whole = np.all([shown[name].known.all(-1) for name in names], axis=0)
     parts = [shown[name].values[whole][:, channel[factor == j]] for j, name in enumerate(names)]
-    return Sites(np.concatenate(parts, 1), np.nonzero(whole)[0], len(whole))
+    return Sites(np.concatenate(parts, 1), *np.nonzero(whole), *whole.shape)
 
 
 def remainder(rows: Float[np.ndarray, "M D"], inverse: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "M D"]:
@@ -178,6 +199,11 @@ def _by_trial(sites: Sites, left: Array, sd: Array) -> tuple[Array, Array, Array
     if len(np.unique(sites.trial)) >= FEW_TRIALS:
         agreeing = agreeing - sites.rows.mean(0) * (sites.rows - left).mean(0)
     return sites.by_trial(agreeing), sites.by_trial(scaled), np.log(size + 1e-2)
+
+
+def _leading(product: Array, count: int) -> Array:
+    values, vectors = np.linalg.eigh(product / max(count, 1))
+    return np.asarray(vectors[:, -LEADING:] / np.sqrt(np.maximum(values[-LEADING:], 1e-9)))
 
 
 def _inverse(product: Array, count: int) -> Array:
