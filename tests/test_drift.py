@@ -3,6 +3,7 @@
 import copy
 import warnings
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy import stats
@@ -10,6 +11,7 @@ from scipy import stats
 import rpmodels as rp
 from registry import made
 from rpmodels.errors import InputError, RPModelsWarning
+from rpmodels.estimators.layout import Recording
 from rpmodels.evaluation import belonging, diagnose
 from rpmodels.observations import read
 from rpmodels.profile import departures, profile_of
@@ -327,3 +329,30 @@ def test_three_factors_and_time_tell_it():
         )
     assert "width not identified" not in diagnose(three, reliable(3))
     assert "width not identified" not in diagnose(moving, {n: x.reshape(60, 10, 1) for n, x in reliable(2).items()})
+
+
+# ---- pictures --------------------------------------------------------------------------------------
+
+
+def test_odd_channels_and_trials_are_highlighted(models):
+    model, _, name = models["chain"]
+    x = sensors(1)
+    empty(x, name)
+    artefact(x, name)
+    found = {each.factor: each for each in rp.evaluation.overviews(model, x)}
+    assert 3 in found[name].channels
+    old = sensors(0)[name][..., 0]
+    assert found[name].means[0] == pytest.approx((x[name][..., 0].mean() - old.mean()) / old.std(), abs=0.02)
+    axes = rp.plots.belonging(found[name])
+    above, below = axes.figure.axes
+    assert below is axes
+    assert "3" in [each.get_text() for each in above.texts]
+    assert "channel that does not belong" in [each.get_text() for each in above.get_legend().get_texts()]
+    plain = rp.plots.belonging({each.factor: each for each in rp.evaluation.overviews(model, sensors(1))}[name])
+    assert not plain.figure.axes[0].texts + plain.texts
+    plt.close("all")
+
+
+def test_windows_that_overlap_count_once():
+    recording = Recording([0, 50, 100, 120], [100, 100, 100, 100], np.arange(220.0))
+    assert recording.apart().tolist() == [0, 2]

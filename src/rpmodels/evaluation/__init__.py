@@ -1,7 +1,7 @@
 """Model choice, comparisons, and tests of what a model has found."""
 
 from rpmodels.alignment import align_angles, align_latents, align_states
-from rpmodels.evaluation.belonging import belonging
+from rpmodels.evaluation.belonging import belonging, overviews
 from rpmodels.evaluation.benchmark import LatentsBenchmark
 from rpmodels.evaluation.bins import choose_bins
 from rpmodels.evaluation.bits import BitsPerSpike
@@ -50,6 +50,7 @@ __all__ = [
     "few_shot_co_smoothing",
     "forward_prediction",
     "gap",
+    "overviews",
     "shuffle_test",
     "stability",
 ]

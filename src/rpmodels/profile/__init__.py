@@ -2,7 +2,8 @@
 
 from rpmodels.profile.comparing import departures, profile_of
 from rpmodels.profile.departure import Departure
+from rpmodels.profile.overview import Overview, overviews
 from rpmodels.profile.profile import Profile
 from rpmodels.profile.trials import Told
 
-__all__ = ["Departure", "Profile", "Told", "departures", "profile_of"]
+__all__ = ["Departure", "Overview", "Profile", "Told", "departures", "overviews", "profile_of"]

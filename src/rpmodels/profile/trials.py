@@ -13,7 +13,7 @@ from rpmodels.profile.departure import Departure, listed
 from rpmodels.profile.profile import Profile
 from rpmodels.profile.shown import Array, Shown
 from rpmodels.profile.sketch import MEDIAN, Sketch
-from rpmodels.profile.statistics import Statistic
+from rpmodels.profile.statistics import Statistic, lag_words
 
 Index = NDArray[np.int64]
 Told = Mapping[str, Float[np.ndarray, "N"]]
@@ -52,7 +52,8 @@ class _Question:
     def words(self, new: float, old: float) -> str:
         """What is different about a trial."""
         if isinstance(self.asks, Statistic):
-            return self.asks.words(new, old)
+            where = f"{lag_words(0)}: " if self.asks.places == "lag" else ""
+            return where + self.asks.words(new, old)
         return f"{self.asks} is {new:.3g}, and {old:.3g} in most trials"
 
 
