@@ -13,7 +13,7 @@ from registry import ESTIMATORS, tiny_data, tiny_model
 from rpmodels.families import DiagonalGaussian
 from rpmodels.fitted import FittedRPM
 from rpmodels.inference import Amortised, FreePotentials
-from rpmodels.learning import RPMObjective, closing, closing_score
+from rpmodels.learning import RPMObjective, closing, closing_of
 from rpmodels.mixtures import InteriorBound
 from rpmodels.priors import CategoricalPrior, GaussianPrior
 from rpmodels.recognition import Linear
@@ -100,22 +100,22 @@ def test_few_pairs_are_all_scored():
     fitted, observations = factor_analysis(**uneven())
     values = fitted.free_energies(observations, in_training=True).total.numpy()
     for pairs in (None, PAIRS):
-        score = closing_score(fitted, observations, pairs=pairs)
+        score = closing_of(fitted, observations, pairs=pairs).score
         assert float(score) == pytest.approx(np.average(values, weights=observations.weights), abs=1e-12)
         assert score.median == np.median(values)
         assert score.standard_error == 0.0
         assert "±" not in repr(score)
-    assert closing_score(fitted, observations, pairs=PAIRS - 1).standard_error > 0
+    assert closing_of(fitted, observations, pairs=PAIRS - 1).score.standard_error > 0
 
 
 @pytest.mark.parametrize("options", [{}, uneven()], ids=["even", "uneven"])
 def test_a_sample_is_as_far_from_the_whole_as_it_says(options, monkeypatch):
     fitted, observations = factor_analysis(**options)
-    whole = closing_score(fitted, observations, pairs=None)
+    whole = closing_of(fitted, observations, pairs=None).score
     off = []
     for seed in range(40):
         monkeypatch.setattr(closing, "SEED", seed)
-        score = closing_score(fitted, observations, pairs=PAIRS // 5)
+        score = closing_of(fitted, observations, pairs=PAIRS // 5).score
         assert score.ceiling == whole.ceiling
         assert score.label == whole.label
         off.append((float(score) - float(whole)) / score.standard_error)
@@ -133,7 +133,7 @@ def test_more_pairs_leave_a_smaller_error(monkeypatch):
         found = []
         for seed in range(30):
             monkeypatch.setattr(closing, "SEED", seed)
-            found.append(closing_score(fitted, observations, pairs=PAIRS // share).standard_error)
+            found.append(closing_of(fitted, observations, pairs=PAIRS // share).score.standard_error)
         return np.sqrt(np.mean(np.square(found)))
 
     for share in (12, 6, 3):  # n = N/share of N observations: √((1 − n/N)/n) of their spread
@@ -142,7 +142,7 @@ def test_more_pairs_leave_a_smaller_error(monkeypatch):
 
 def test_the_same_data_give_the_same_sample():
     fitted, observations = factor_analysis()
-    one, two = (closing_score(fitted, observations, pairs=PAIRS // 4) for _ in range(2))
+    one, two = (closing_of(fitted, observations, pairs=PAIRS // 4).score for _ in range(2))
     assert one.plain == two.plain
 
 

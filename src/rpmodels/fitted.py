@@ -19,6 +19,7 @@ from rpmodels.mixtures.stored_atoms import StoredAtoms
 from rpmodels.model import RPM
 from rpmodels.observations import FactorSpec, Observations
 from rpmodels.priors import Prior
+from rpmodels.profile import Profile
 from rpmodels.recognition import Recogniser
 from rpmodels.step import Inferred, Step
 
@@ -61,6 +62,8 @@ class FittedRPM(nn.Module):
         """The last: how much populations are believed by `posterior` (`rpmodels.temperature`); by scores, wholly."""
         self.excess: Any = None
         """`Excess` of the average q over the prior, where it is known."""
+        self.profile: Profile | None = None
+        """What its training data were like (`rpmodels.profile`), where it is known."""
         self.record: Any = None
         """How it was trained (history, steps, stop_reason), where it was by `rp.train`."""
         self.eval()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rpmodels.errors.kinds import DataSetError, InputError, MissingPackageError, RunError
+from rpmodels.errors.kinds import DataSetError, InputError, MissingPackageError, RPModelsWarning, RunError
 
 
 def data_missing(file: str, folder: str, command: str) -> DataSetError:
@@ -88,3 +88,29 @@ def needs_package(what: str, package: str, command: str) -> MissingPackageError:
 def package_too_old(what: str, package: str, wanted: str, found: str, command: str) -> MissingPackageError:
     """An extra that is there, but not the version it must be."""
     return MissingPackageError(f"{what} needs {package} ≥ {wanted}, and {found} is installed: {command}.")
+
+
+def do_not_belong(said: Sequence[str]) -> str:
+    """What `on_drift` says, as a warning or an error."""
+    return (
+        f"These data are not like those of the fit: {' '.join(said)} Look at them (rp.evaluation.diagnose, `rpmodels "
+        "report`), mend or leave out what does not belong, or fit again."
+    )
+
+
+def drifted(said: Sequence[str]) -> InputError:
+    """on_drift="raise"."""
+    return InputError(do_not_belong(said))
+
+
+def drifting(said: Sequence[str]) -> RPModelsWarning:
+    """on_drift="warn"."""
+    return RPModelsWarning(do_not_belong(said))
+
+
+def no_profile() -> InputError:
+    """A file of an earlier version."""
+    return InputError(
+        "on_drift: expected a model that knows what the data of its fit were like, got one without such a profile (an "
+        "older file, or a model that was put together by hand). Leave on_drift out, or fit again."
+    )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rpmodels import errors
 from rpmodels.estimators import files, summary, tables
 from rpmodels.estimators.description import Description, Latents
+from rpmodels.estimators.drift import OnDrift, heed
 from rpmodels.estimators.fit import Fit, fit_to
 from rpmodels.estimators.generative_side import WithGenerativeSide
 from rpmodels.estimators.layout import Layout, Rows
@@ -131,6 +132,17 @@ class RPMEstimator(Results, WithGenerativeSide, Planning, ABC):
 
     def _laid_out(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
         return self.read(X, **options), Rows()
+
+    def apart(self, X: Any, **options: Any) -> Observations:
+        """New data as `read` gives them, without what it shows twice: of overlapping windows those that touch."""
+        observations, layout = self._laid_out(X, **options)
+        index = layout.apart()
+        return observations if index is None else observations.subset(index)
+
+    def _heed(self, on_drift: OnDrift, X: Any, **options: Any) -> None:
+        """Look at new data first, where that was asked for."""
+        if on_drift is not None:
+            heed(self._fitted(), self.apart(X, **options), on_drift)
 
     @abstractmethod
     def latents(self, X: Any, *, presence: Any = None) -> Latents:

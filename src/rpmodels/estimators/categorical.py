@@ -16,6 +16,7 @@ from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.common import OF_STATES, WithFactors
 from rpmodels.estimators.description import Description, Latents, States
+from rpmodels.estimators.drift import OnDrift
 from rpmodels.estimators.regularisation import has_plenty
 from rpmodels.learning.linear_states import LinearStates
 from rpmodels.mixtures import PerSite
@@ -81,8 +82,14 @@ class RPCategorical(WithFactors, RPMEstimator):
         found = self.predict_proba(X, presence=presence)
         return Latents(found, probabilities=found, states=found.argmax(1))
 
-    def predict_proba(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
-        """Posterior over the states from every factor that is present (A14): (N, K)."""
+    def predict_proba(
+        self, X: Any, *, presence: Mapping[str, Any] | None = None, on_drift: OnDrift = None
+    ) -> NDArray[Any]:
+        """Posterior over the states from every factor that is present (A14): (N, K).
+
+        `on_drift`: "warn" or "raise" where data are not like those of the fit.
+        """
+        self._heed(on_drift, X, presence=presence)
         observations = self.read(X, presence)
         return _rows(inferred.posterior.mu for inferred in self._fitted().posterior(observations))
 

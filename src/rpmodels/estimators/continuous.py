@@ -15,6 +15,7 @@ from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.building import model_of_numbers
 from rpmodels.estimators.channels import WithChannels
 from rpmodels.estimators.description import Latents
+from rpmodels.estimators.drift import OnDrift
 from rpmodels.estimators.groups import Inference
 from rpmodels.estimators.layout import Layout, joined
 from rpmodels.estimators.population_plan import PlanningPopulations
@@ -101,8 +102,12 @@ class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, W
         found = self.posterior(X, **options)
         return Latents(found.mean, spread=found.variance, times=found.times)
 
-    def transform(self, X: Any, **options: Any) -> Any:
-        """Posterior means of the latents, from whatever factors are present, in the form of X."""
+    def transform(self, X: Any, *, on_drift: OnDrift = None, **options: Any) -> Any:
+        """Posterior means of the latents, from whatever factors are present, in the form of X.
+
+        `on_drift`: "warn" or "raise" where data are not like those of the fit.
+        """
+        self._heed(on_drift, X, **options)
         observations, layout = self._new(X, **options)
         model = self._fitted()
         family = cast(families.Gaussian, model.prior.family)

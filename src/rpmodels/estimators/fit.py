@@ -11,15 +11,17 @@ from rpmodels.estimators.fingerprint import fingerprint
 from rpmodels.estimators.plan import Planning
 from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
-from rpmodels.learning import Attempt, Context, RPMObjective, Run, closing_score, tournament
+from rpmodels.learning import Attempt, Closing, Context, RPMObjective, Run, closing_of, tournament
 from rpmodels.learning.batches import divide
 from rpmodels.learning.checkpoints import open_checkpoints
 from rpmodels.learning.distributed import communicator
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
+from rpmodels.profile import profile_of
 from rpmodels.sampling_error import excess_of
 from rpmodels.seeding import spawn
 from rpmodels.temperature import found_temperature
+from rpmodels.told import told_by
 
 AT_CEILING = 0.98
 """Of its ceiling: a score from which on other partitions do as well."""
@@ -88,17 +90,18 @@ def fit_to(
         warnings.warn(errors.trying_again(run.recent(), attempt + 1, retries), stacklevel=4)
     run.fitted.temperature = found_temperature(run.fitted, observations)
     run.fitted.excess = excess_of(run.fitted, observations)
-    score = _score(run, observations)
-    if not math.isfinite(score):
-        raise errors.score_not_finite(score)
-    return Fit(run, attempts, score, collapsed)
+    closing = _closing(run, observations)
+    if not math.isfinite(closing.score):
+        raise errors.score_not_finite(closing.score)
+    run.fitted.profile = profile_of(observations, told_by(run.fitted, observations, closing.values, closing.distances))
+    return Fit(run, attempts, closing.score, collapsed)
 
 
-def _score(run: Run[RPM], observations: Observations) -> Score:
+def _closing(run: Run[RPM], observations: Observations) -> Closing:
     """With the parameters that training gave to single observations, where these are the same observations."""
     objective = cast(RPMObjective, run.objective)
     own = bool(objective.local_parameters()) and objective.local.fits(len(observations))
-    return closing_score(run.fitted, observations, objective.local if own else None)
+    return closing_of(run.fitted, observations, objective.local if own else None)
 
 
 def _collapsed(free_energy: float, observations: Observations) -> bool:

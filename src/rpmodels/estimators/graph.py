@@ -16,6 +16,7 @@ from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.common import OF_STATES, WithFactors
 from rpmodels.estimators.description import Description, Latents, SeveralStates
+from rpmodels.estimators.drift import OnDrift
 from rpmodels.estimators.regularisation import has_plenty
 from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.learning.graph_starts import RandomGraph, ScopesStart
@@ -163,8 +164,12 @@ class RPGraph(WithFactors, TransformerMixin, RPMEstimator):
         """The same by name."""
         return dict(zip(self._sizes, self.predict_proba(X, presence=presence), strict=True))
 
-    def transform(self, X: Any, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
-        """The same side by side: (N, ΣK)."""
+    def transform(self, X: Any, *, presence: Mapping[str, Any] | None = None, on_drift: OnDrift = None) -> NDArray[Any]:
+        """The same side by side: (N, ΣK).
+
+        `on_drift`: "warn" or "raise" where data are not like those of the fit.
+        """
+        self._heed(on_drift, X, presence=presence)
         return np.concatenate(self.predict_proba(X, presence=presence), -1)
 
     def joint(self, X: Any, latents: Sequence[str], *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:

@@ -33,6 +33,10 @@ class Layout(ABC):
         """When these are, from times (N, steps) on the trials' own clocks."""
         return self.ahead(times)
 
+    def apart(self) -> NDArray[np.int64] | None:
+        """Trials that have no site in common; None for all."""
+        return None
+
 
 class Rows(Layout):
     """One site per observation: (N, …)."""
@@ -104,6 +108,15 @@ class Recording(Layout):
             result[start + taken] = each[taken]
             depth[start + taken] = deep[taken]
         return result
+
+    def apart(self) -> NDArray[np.int64]:
+        """Every window that begins where the last one of these has ended, or later."""
+        found, end = [], 0
+        for number, (start, length) in enumerate(zip(self.starts, self.lengths, strict=True)):
+            if start >= end:
+                found.append(number)
+                end = start + length
+        return np.array(found, np.int64)
 
     def ahead(self, values: NDArray[Any]) -> NDArray[Any]:
         """After the end of the last window."""

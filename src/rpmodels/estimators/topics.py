@@ -16,6 +16,7 @@ from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
 from rpmodels.estimators.common import OF_STATES
 from rpmodels.estimators.description import Description, Latents, Proportions
+from rpmodels.estimators.drift import OnDrift
 from rpmodels.estimators.regularisation import Regularisation
 from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.model import RPM
@@ -176,8 +177,12 @@ class RPLDA(TransformerMixin, RPMEstimator):
     def _posteriors(self, observations: Observations) -> list[priors.DirichletPosterior]:
         return [cast(priors.DirichletPosterior, each.posterior) for each in self._fitted().posterior(observations)]
 
-    def transform(self, X: Any, *, presence: Any = None) -> NDArray[Any]:
-        """ω̄, the mixture of every observation: (N, K)."""
+    def transform(self, X: Any, *, presence: Any = None, on_drift: OnDrift = None) -> NDArray[Any]:
+        """ω̄, the mixture of every observation: (N, K).
+
+        `on_drift`: "warn" or "raise" where data are not like those of the fit.
+        """
+        self._heed(on_drift, X, presence=presence)
         return _proportions(self._posteriors(self.read(X, presence)))
 
     def predict_proba(self, X: Any, *, presence: Any = None) -> Any:

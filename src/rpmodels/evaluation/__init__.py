@@ -1,6 +1,7 @@
 """Model choice, comparisons, and tests of what a model has found."""
 
 from rpmodels.alignment import align_angles, align_latents, align_states
+from rpmodels.evaluation.belonging import belonging, overviews
 from rpmodels.evaluation.benchmark import LatentsBenchmark
 from rpmodels.evaluation.bins import choose_bins
 from rpmodels.evaluation.bits import BitsPerSpike
@@ -10,7 +11,8 @@ from rpmodels.evaluation.co_smoothing_rivals import compare_co_smoothing
 from rpmodels.evaluation.comparison import Comparison, compare_baselines
 from rpmodels.evaluation.cross_validation import Choice, CrossValidation, choose, cross_validate
 from rpmodels.evaluation.decoding import Decoder, Decoding, decode
-from rpmodels.evaluation.diagnostics import Diagnosis, Finding, diagnose
+from rpmodels.evaluation.diagnostics import diagnose
+from rpmodels.evaluation.findings import Diagnosis, Finding
 from rpmodels.evaluation.folds import TrialFolds
 from rpmodels.evaluation.gap import Gap, GapRow, gap
 from rpmodels.evaluation.shuffle import ShuffleTest, shuffle_test
@@ -35,6 +37,7 @@ __all__ = [
     "align_angles",
     "align_latents",
     "align_states",
+    "belonging",
     "between_factors",
     "choose",
     "choose_bins",
@@ -47,6 +50,7 @@ __all__ = [
     "few_shot_co_smoothing",
     "forward_prediction",
     "gap",
+    "overviews",
     "shuffle_test",
     "stability",
 ]

@@ -1,6 +1,5 @@
 """What a fitted model says about itself and about new data, in sentences."""
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -9,6 +8,9 @@ from torch import Tensor
 from rpmodels import channels, generative
 from rpmodels.estimators import RPMEstimator, plain_data
 from rpmodels.estimators.fit import AT_CEILING, LEARNT_NOTHING
+from rpmodels.evaluation.belonging import belonging
+from rpmodels.evaluation.findings import Diagnosis, Finding
+from rpmodels.evaluation.widths import of_widths
 from rpmodels.families import FiniteSupport, Gaussian
 from rpmodels.fitted import FittedRPM, Inferred
 from rpmodels.free_energy import TOLERANCE, Score
@@ -33,29 +35,6 @@ RARE = 0.1
 """Of the share 1/K that a state has when all are used alike."""
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing to know: a name for programs, a sentence for people."""
-
-    name: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """All that was found; empty when nothing is amiss."""
-
-    findings: tuple[Finding, ...]
-
-    def __contains__(self, name: object) -> bool:
-        return any(finding.name == name for finding in self.findings)
-
-    def __repr__(self) -> str:
-        if not self.findings:
-            return "nothing amiss"
-        return "\n".join(f"{finding.name}: {finding.text}" for finding in self.findings)
-
-
 def diagnose(model: RPMEstimator, X: Any, **options: Any) -> Diagnosis:
     """Look at a fitted model on data, new or those of the fit: dead latents, silent factors, misfit, data far away.
 
@@ -74,7 +53,16 @@ def diagnose(model: RPMEstimator, X: Any, **options: Any) -> Diagnosis:
     found += [*_of_mixtures(rpm), *_of_temperature(rpm)]
     for check in (_of_latents, _of_states, _of_factors):
         found += check(rpm, batches)
-    return Diagnosis((*found, *_of_draws(rpm, observations)))
+    found += [*_of_draws(rpm, observations), *belonging(model, X, **options)]
+    return Diagnosis(tuple(found), tuple(_to_know(rpm, observations)))
+
+
+def _to_know(rpm: FittedRPM, observations: Observations) -> list[Finding]:
+    notes = of_widths(rpm, observations)
+    if rpm.profile is None:
+        text = "this model has no profile of the data of its fit (its file is older): whether data belong is not known."
+        notes.append(Finding("no profile", text))
+    return notes
 
 
 def _of_score(score: Score, sites: float) -> list[Finding]:

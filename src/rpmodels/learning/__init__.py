@@ -1,7 +1,7 @@
 """Learning: one loop, its consumers, and the tournament of starts."""
 
 from rpmodels.learning.batches import Minibatches
-from rpmodels.learning.closing import closing_score
+from rpmodels.learning.closing import Closing, closing_of
 from rpmodels.learning.clusters import KMeans, Mixture, Spectra
 from rpmodels.learning.consumers import TimeLimit
 from rpmodels.learning.contenders import Attempt, Plan
@@ -31,6 +31,7 @@ __all__ = [
     "RULES",
     "AsGiven",
     "Attempt",
+    "Closing",
     "Context",
     "Finish",
     "GivenStart",
@@ -57,7 +58,7 @@ __all__ = [
     "Strong",
     "TimeLimit",
     "TrainingSettings",
-    "closing_score",
+    "closing_of",
     "device_of",
     "dtype_of",
     "steps",

@@ -1,5 +1,7 @@
 """The score of a fit on its own training data: all of it, or where that has too many pairs, a sample with its error."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -18,9 +20,20 @@ SEED = 0
 """The same data and model give the same score."""
 
 
-def closing_score(
+@dataclass(frozen=True)
+class Closing:
+    """The score, and what it is made of, observation by observation."""
+
+    score: Score
+    values: NDArray[np.float64]
+    """log W, or its bound; NaN where an observation was not among the sample."""
+    distances: NDArray[np.float64]
+    """KL(q‖p), in the same way."""
+
+
+def closing_of(
     fitted: FittedRPM, observations: Observations, local: LocalTable | None = None, pairs: int | None = PAIRS
-) -> Score:
+) -> Closing:
     """Every observation is among the atoms already, so the mean has its tight ceiling.
 
     Args:
@@ -34,7 +47,8 @@ def closing_score(
     index = _sampled(fitted, observations, pairs)
     some = observations if index is None else observations.subset(index)
     own = local if local is None or index is None else local.subset(torch.as_tensor(index))
-    values = fitted.free_energies(some, in_training=True, local=own).values
+    energies = fitted.free_energies(some, in_training=True, local=own)
+    values = energies.values
     weights = some.weights / some.weights.sum()
     mean, error = float(weights @ values), 0.0
     if index is not None:
@@ -43,7 +57,11 @@ def closing_score(
     # Observations of no weight are no atoms: what they would score says nothing about the fit.
     median = float(np.median(values[some.weights > 0]))
     off = fitted.quadrature_error(some, in_training=True)
-    return Score(mean, fitted.ceiling(observations), median, fitted.label(), error, off)
+    score = Score(mean, fitted.ceiling(observations), median, fitted.label(), error, off)
+    places = np.arange(len(observations)) if index is None else index
+    everywhere = np.full((2, len(observations)), np.nan)
+    everywhere[:, places] = values, -energies.prior.double().cpu().numpy()
+    return Closing(score, *everywhere)
 
 
 def _sampled(fitted: FittedRPM, observations: Observations, pairs: int | None) -> NDArray[np.int64] | None:

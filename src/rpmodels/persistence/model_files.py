@@ -19,6 +19,7 @@ from rpmodels.mixtures import AtomMixture
 from rpmodels.model import RPM
 from rpmodels.observations import FactorSpec
 from rpmodels.persistence import plain, recipes
+from rpmodels.persistence.profiles import described_profile, made_profile
 from rpmodels.persistence.sealed import open_sealed, write_sealed
 from rpmodels.recognition import LookupTable, RecognitionFactor
 
@@ -59,13 +60,16 @@ class Opened:
         model.load_state_dict(own)
         if self.format < 3:
             _multiplied(model)
+        model.profile = made_profile(self.about.get("profile"), self.tensors)
         return model
 
 
 def save_file(path: str | Path, model: FittedRPM, about: Mapping[str, Any], extra: Mapping[str, Tensor]) -> None:
     """Write a fitted model, what there is to say about it (plain values), and tensors of the caller's own."""
-    tensors = {MODEL + name: each for name, each in model.state_dict().items()} | dict(extra)
-    write_sealed(path, FORMAT, {"about": about, "recipe": _recipe(model)}, tensors)
+    profile, numbers = described_profile(model.profile)
+    tensors = {MODEL + name: each for name, each in model.state_dict().items()} | dict(extra) | numbers
+    content = {"about": {**about, "profile": profile}, "recipe": _recipe(model)}
+    write_sealed(path, FORMAT, content, tensors)
 
 
 def open_file(path: str | Path) -> Opened:

@@ -20,7 +20,7 @@ TENSOR = "$tensor:"
 def save_state(path: Path, state: Any) -> None:
     """Write what `load_state` gives back, whole or not at all."""
     tensors: dict[str, Tensor] = {}
-    plain = to_plain(_without_tensors(state, tensors))
+    plain = to_plain(without_tensors(state, tensors))
     write_sealed(path, FORMAT, {"state": plain}, tensors)
 
 
@@ -29,14 +29,15 @@ def load_state(path: Path) -> Any:
     content, tensors = open_sealed(path, FORMAT)
     if "state" not in content:
         raise errors.not_a_model_file(str(path), "it holds no checkpoint")
-    return _with_tensors(from_plain(content["state"], _refuse), tensors)
+    return with_tensors(from_plain(content["state"], _refuse), tensors)
 
 
 def _refuse(kind: str) -> Any:
     raise errors.unknown_part(kind)
 
 
-def _without_tensors(value: Any, tensors: dict[str, Tensor]) -> Any:
+def without_tensors(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """The value with names in the place of tensors and arrays, which go to `tensors`."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
         value = torch.from_numpy(np.ascontiguousarray(value))
     if isinstance(value, Tensor):
@@ -44,19 +45,20 @@ def _without_tensors(value: Any, tensors: dict[str, Tensor]) -> Any:
         tensors[name] = value
         return TENSOR + name
     if isinstance(value, Mapping):
-        return {key: _without_tensors(each, tensors) for key, each in value.items()}
+        return {key: without_tensors(each, tensors) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_without_tensors(each, tensors) for each in value)
+        return type(value)(without_tensors(each, tensors) for each in value)
     if value is not None and not isinstance(value, bool | int | float | str | np.generic):
         raise errors.cannot_be_kept(type(value).__name__)
     return value
 
 
-def _with_tensors(value: Any, tensors: Mapping[str, Tensor]) -> Any:
+def with_tensors(value: Any, tensors: Mapping[str, Any]) -> Any:
+    """The inverse."""
     if isinstance(value, str) and value.startswith(TENSOR):
         return tensors[value.removeprefix(TENSOR)]
     if isinstance(value, dict):
-        return {key: _with_tensors(each, tensors) for key, each in value.items()}
+        return {key: with_tensors(each, tensors) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_with_tensors(each, tensors) for each in value)
+        return type(value)(with_tensors(each, tensors) for each in value)
     return value

@@ -10,7 +10,7 @@ import numpy as np
 from rpmodels import plots
 from rpmodels.errors import RPModelsError
 from rpmodels.estimators import RPMEstimator, plain_data
-from rpmodels.evaluation import between_factors, diagnose, shuffle_test
+from rpmodels.evaluation import between_factors, diagnose, overviews, shuffle_test
 from rpmodels.evaluation.folds import n_trials, subset
 from rpmodels.report import html
 from rpmodels.versions import versions
@@ -41,6 +41,7 @@ def model_page(
         title,
         html.facts(facts),
         html.section("What to know", *_sentences(model, X, options)),
+        html.section("Do these data belong to those of the fit?", *_belonging(model, X, options)),
         html.section("Latents", *_latents(model, X, options)),
         html.section("Learning", *_learning(model)),
         html.section("Does it fit?", *_fit(model), *_calibration(model, X, options)),
@@ -50,12 +51,22 @@ def model_page(
 
 
 def _sentences(model: RPMEstimator, X: Any, options: Mapping[str, Any]) -> list[str]:
-    found = diagnose(model, X, **options).findings
+    found = diagnose(model, X, **options)
+    nothing = (
+        "Nothing amiss: no dead latent, silent factor, misfit, score at a limit, and no trial, factor, channel or time "
+        "that does not belong."
+    )
+    said = [f"{each.name}: {each.text}" for each in found.findings] or [nothing]
+    return [html.paragraph(text) for text in (*said, *(f"To know: {each.name}: {each.text}" for each in found.notes))]
+
+
+def _belonging(model: RPMEstimator, X: Any, options: Mapping[str, Any]) -> list[str]:
+    """Channels and trials of every factor beside those of the fit, the odd ones highlighted."""
+    found = sorted(overviews(model, X, **options), key=lambda each: not (each.channels or each.trials))
     if not found:
-        return [
-            html.paragraph("Nothing amiss: no dead latent, silent factor, misfit, far-away data, or score at a limit.")
-        ]
-    return [html.paragraph(f"{finding.name}: {finding.text}") for finding in found]
+        return [html.paragraph("This model has no profile of the data of its fit: its file is older.")]
+    alt = "Channels and trials of factor {} beside those of the fit; what does not belong is red and has its number"
+    return [_drawn(partial(plots.belonging, each), alt.format(each.factor)) for each in found[:FACTORS]]
 
 
 def _latents(model: RPMEstimator, X: Any, options: Mapping[str, Any]) -> list[str]:
