@@ -17,21 +17,10 @@ from rpmodels import checks, errors, linalg
 from rpmodels.carriers import Sites
 from rpmodels.families import Family, Gaussian
 from rpmodels.linalg.block_tridiagonal import accumulated, smoothed
-from rpmodels.priors import contraction
+from rpmodels.priors import contraction, kalman
 from rpmodels.priors.driving import Inputs, wide
 from rpmodels.priors.equal_steps import check_equal_steps
-from rpmodels.priors.kalman import (
-    BeforeFirst,
-    LatentState,
-    Transition,
-    ahead,
-    chained,
-    mixed,
-    moved,
-    noise_like,
-    stacked,
-    updated,
-)
+from rpmodels.priors.kalman import BeforeFirst, LatentState, Transition
 from rpmodels.priors.linear_dynamics_posterior import LinearDynamicsPosterior
 from rpmodels.priors.matrix_normal_wishart import (
     Belief,
@@ -155,7 +144,7 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
         if doubt is not None:
             first, weight = first + doubt.h, weight + doubt.W
         said = first if mean is None else first - (weight @ mean[..., None])[..., 0]
-        q = smoothed(chained(transition, said, weight))
+        q = smoothed(kalman.chained(transition, said, weight))
         x = q.mean.transpose(0, 1)
         log_det = q.log_det - (said.shape[1] - 1) * transition.log_det
         log_partition = 0.5 * ((said * x).sum((1, 2)) - log_det)
@@ -196,7 +185,7 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
         """Joint draws over the sites of every trial."""
         self.check_sites(sites)
         transition = self.transition()
-        noise = noise_like(transition.A.new_empty(*sites.exists.shape, self.latents), generator)
+        noise = kalman.noise_like(transition.A.new_empty(*sites.exists.shape, self.latents), generator)
         root = linalg.cholesky(transition.Q, "the noise of the dynamics")
         increments = torch.cat([noise[:, :1], noise[:, 1:] @ root.mT], 1)
         pushes = self.inputs.pushes(sites)
@@ -259,14 +248,14 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
         now = LatentState(*map(wide, state))
         if isinstance(state, LatentState):
             now = self._later(self.transition(), now, None if u is None else self.inputs.scaled(u))
-        return updated(now, *self._split(potential)).to(state.mean.dtype)
+        return kalman.updated(now, *self._split(potential)).to(state.mean.dtype)
 
     def _later(self, step: Transition, state: LatentState, u: Float[Tensor, "N U"] | None) -> LatentState:
         """One time-step later, with nothing seen there."""
         doubt = self.belief.doubt(u)
         if doubt is not None:
-            state = updated(state, doubt.h, doubt.W)
-        return moved(step, state, None if u is None else u @ wide(self.inputs.B).mT)
+            state = kalman.updated(state, doubt.h, doubt.W)
+        return kalman.moved(step, state, None if u is None else u @ wide(self.inputs.B).mT)
 
     def filter(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> LatentState:
         """Marginals of every site given the past and the present alone."""
@@ -279,8 +268,8 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
                 state = LatentState(*map(wide, self.begin(len(potentials))))
             else:
                 state = self._later(transition, states[-1], None if known is None else known[:, t - 1])
-            states.append(updated(state, *now))
-        return stacked(states).to(potentials.dtype)
+            states.append(kalman.updated(state, *now))
+        return kalman.stacked(states).to(potentials.dtype)
 
     def predict(
         self,
@@ -295,5 +284,5 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
         """
         steps, now = checks.integer("steps", steps, 1), LatentState(wide(mean), wide(covariance))
         known = None if u is None else self.inputs.scaled(u)
-        paths = [ahead(each.step, each.B, now, steps, known) for each in self.belief.drawn(self._mean())]
-        return mixed(paths).to(mean.dtype)
+        paths = [kalman.ahead(each.step, each.B, now, steps, known) for each in self.belief.drawn(self._mean())]
+        return kalman.mixed(paths).to(mean.dtype)
