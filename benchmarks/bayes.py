@@ -5,10 +5,10 @@ python benchmarks/bayes.py forecasts [--worlds turning …] [--trials 20 50 200]
 python benchmarks/bayes.py tables [--seeds 0 1 2]
 
 `forecasts`: linear latents behind noisy linear measurements, 30 steps a trial. RPLDS by point estimates
-(`dynamics="learned"`) and by variational Bayes (`dynamics=1.0`) is fitted to N trials, sees 30 steps of 1000 new ones and forecasts
-10 more. Coverage is that of 90 % bands, raw: latents are turned by the rotation (or reflection) that is best on the
-training trials, and by nothing else. `truth` is what the true model, which knows all parameters, covers on the same
-trials: how far chance alone takes it from 0.90.
+(`dynamics="learned"`) and by variational Bayes (`dynamics=1.0`) is fitted to N trials, sees 30 steps of 1000 new ones
+and forecasts 10 more. Coverage is that of 90 % bands, raw: latents are turned by the rotation (or reflection) that is
+best on the training trials, and by nothing else. `truth` is what the true model, which knows all parameters, covers on
+the same trials: how far chance alone takes it from 0.90.
 
 `tables`: states that are known but for a little; how much the learned table of a chain, or of a graph, loses in nats
 per new draw against the true one (0 is best; where it says 0 of what then happens, the loss is that of e⁻³⁰).
@@ -63,7 +63,7 @@ def simulated(name: str, trials: int, steps: int, seed: int) -> tuple[Array, Arr
 def true_forecast(name: str, x: Array) -> tuple[Array, Array]:
     """By the Kalman filter with all parameters known."""
     A, loadings, noise = world(name)
-    eye = np.eye(len(A))
+    eye: Any = np.eye(len(A))
     Q, W, h = eye - A @ A.T, loadings @ loadings.T / noise**2, x @ loadings.T / noise**2
     mean, S, means, spreads = np.zeros((len(x), len(A))), eye, [], []
     for t in range(STEPS + AHEAD):
@@ -83,7 +83,8 @@ def one(name: str, trials: int, seed: int, options: dict[str, Any]) -> dict[str,
     """Coverage of the forecasts and of the smoothed latents, by both kinds of dynamics."""
     x, z = simulated(name, trials, STEPS, seed)
     new, truth = simulated(name, NEW, STEPS + AHEAD, 5000 + seed)
-    size, row = z.shape[-1], {"world": name, "trials": trials, "seed": seed}
+    size = z.shape[-1]
+    row: dict[str, Any] = {"world": name, "trials": trials, "seed": seed}
     row["truth"] = rp.metrics.coverage(*variances(*true_forecast(name, new[:, :STEPS])), truth[:, STEPS:])
     for kind, dynamics in KINDS.items():
         began = time.process_time()
