@@ -93,6 +93,7 @@ PRIORS: dict[str, Callable[[], Prior]] = {
     "circular": CircularPrior,
     "circular, learned": lambda: CircularPrior(learned=True),
     "dynamics": lambda: LinearDynamicsPrior(FullGaussian(2)),
+    "dynamics, bayes": lambda: LinearDynamicsPrior(FullGaussian(2), counts=3.0),
 }
 APPROXIMATIONS: dict[str, ExpectedLogMixture] = {
     "quadrature": GaussHermite(6),

@@ -44,6 +44,10 @@ def gpfa(**options):
     return made(rp.RPGPFA, **{"max_iter": 120, "n_inducing": 4, "n_init": 2, "retries": 0, "random_state": 0} | options)
 
 
+def lds(**options):
+    return made(rp.RPLDS, **{"max_iter": 60, "n_init": 2, "retries": 0, "random_state": 0} | options)
+
+
 @cache
 def uninterrupted(make, data):
     """The fit that others must end at; made once."""
@@ -56,6 +60,7 @@ MODELS = {
     "categorical, plateau": (lambda: categorical(tol=1e-1, patience=10, max_iter=100), clusters),
     "gpfa": (lambda: gpfa(max_iter=80), series),
     "gpfa, free and by turns": (lambda: gpfa(e_step="free", alternate=10, max_iter=80), series),
+    "lds, bayes": (lambda: lds(dynamics=1.0), series),
     "own optimiser": (lambda: gpfa(optimiser=lambda p: torch.optim.SGD(p, lr=1e-3, momentum=0.9), max_iter=60), series),
 }
 

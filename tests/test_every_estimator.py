@@ -106,3 +106,20 @@ def test_nothing_is_answered_before_a_fit(name):
     tiny = ESTIMATORS[name]
     with pytest.raises(rp.errors.NotFittedError, match=tiny.kind.__name__):
         tiny.latents_of(tiny.make(), tiny.data(0))
+
+
+BAYES = {"categorical": "prior", "graph": "tables", "hmm": "transitions", "lds": "dynamics"}
+
+
+@pytest.mark.parametrize("name", BAYES)
+def test_what_variational_bayes_has_learned_of_parameters_is_in_the_score(name):
+    """By its share of their divergence, whoever is scored; and it is not nothing."""
+    tiny = ESTIMATORS[name]
+    model, _ = tiny.fitted(**{BAYES[name]: 1.0})
+    new = model.read(tiny.data(1))
+    parts, divergence = model.model_.free_energies(new), float(model.model_.prior.parameter_kl().detach())
+    assert divergence > 0.01
+    rest = parts.prior + parts.recognition + parts.mixture
+    expected = rest.detach().numpy() - divergence / model.model_.n_observations
+    np.testing.assert_allclose(parts.values, expected, rtol=1e-5, atol=1e-5)
+    assert float(model.model_.score(new)) == pytest.approx(parts.values.mean(), rel=1e-5)

@@ -14,7 +14,7 @@ from rpmodels.errors import BuildError, InputError, NumericalError
 from rpmodels.families import Categorical, DiagonalGaussian, FullGaussian
 from rpmodels.linalg import block_tridiagonal
 from rpmodels.linalg.block_tridiagonal import by_halves, in_order
-from rpmodels.priors import linear_dynamics
+from rpmodels.priors import contraction, linear_dynamics
 from rpmodels.priors.kalman import chained
 from rpmodels.priors.linear_dynamics import LinearDynamicsPrior
 
@@ -133,7 +133,7 @@ def test_every_strict_contraction_is_reached():
     wanted = a @ lower.T
     prior = LinearDynamicsPrior(FullGaussian(3)).double()
     with torch.no_grad():
-        prior.raw.copy_(torch.tensor(wanted / (1 - (wanted**2).sum() / (3 * linear_dynamics.LARGEST**2)) ** 0.5))
+        prior.raw.copy_(torch.tensor(wanted / (1 - (wanted**2).sum() / (3 * contraction.LARGEST**2)) ** 0.5))
     near(prior.dynamics(), a)
 
 

@@ -47,7 +47,7 @@ def test_the_mean_parameters_are_those_of_the_marginals_and_no_divergence_is_neg
     expected = prior.family.mean(posterior.eta)
     torch.testing.assert_close(posterior.mu[sites.exists], expected[sites.exists], rtol=1e-9, atol=1e-9)
     assert (posterior.kl > 0).all()
-    assert float(prior.parameter_kl()) >= 0
+    assert float(prior.parameter_kl().detach()) >= 0
 
 
 @priors

@@ -55,6 +55,11 @@ class RPLDS(ContinuousEstimator):
         "recognition.covariance": "dynamics mix the latents, so their posterior is never diagonal"
     }
 
+    dynamics: Any = argument(
+        checks.Word("learned") | checks.Number(above=0.0),
+        "point estimates of A, B and Q, or the steps that a conjugate prior over them is worth (variational Bayes)",
+        default="learned",
+    )
     memory: float = argument(
         checks.Number(above=0.0, below=1.0),
         "of one step, where learning starts: A = memory × a slight rotation",
@@ -99,9 +104,11 @@ class RPLDS(ContinuousEstimator):
         return windowed(observations, self.window)
 
     def _prior(self, family: Family, observations: Observations) -> Prior:
+        n_inputs = 0 if observations.u is None else observations.u.shape[-1]
+        counts = None if isinstance(self.dynamics, str) else float(self.dynamics)
+        prior = LinearDynamicsPrior(family, n_inputs=n_inputs, memory=self.memory, counts=counts)
         if observations.u is None:
-            return LinearDynamicsPrior(family, memory=self.memory)
-        prior = LinearDynamicsPrior(family, n_inputs=observations.u.shape[-1], memory=self.memory)
+            return prior
         prior.inputs.learn(*(torch.as_tensor(np.array(each)) for each in (observations.u, observations.exists)))
         return prior
 

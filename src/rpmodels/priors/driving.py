@@ -5,6 +5,9 @@ import math
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from rpmodels.carriers import Sites
 
 LONGEST_MEMORY = 0.99
 """Of the inputs from one step to the next, at most: constants are told by their mean."""
@@ -47,9 +50,18 @@ class Inputs(nn.Module):
         self.memory.copy_((lagged / power).clamp(0.0, LONGEST_MEMORY))
         self.duration.copy_(exists.sum(1).double().mean())
 
-    def push(self, u: Float[Tensor, "*b U"]) -> Float[Tensor, "*b K"]:
-        """B u, in double precision."""
-        return (wide(u) / wide(self.scales)) @ wide(self.B).mT
+    def scaled(self, u: Float[Tensor, "*b U"]) -> Float[Tensor, "*b U"]:
+        """In units of their sizes, which B is for; in double precision."""
+        return wide(u) / wide(self.scales)
+
+    def known(self, sites: Sites) -> Float[Tensor, "N T U"] | None:
+        """The same of sites, zero where nothing exists; None without inputs."""
+        return None if sites.u is None else torch.where(sites.exists[..., None], self.scaled(sites.u), 0.0)
+
+    def pushes(self, sites: Sites) -> Float[Tensor, "N T K"] | None:
+        """B u of the step that leads to every site; u_t acts from site t to t + 1, so that of the last does nothing."""
+        known = self.known(sites)
+        return None if known is None else pad(known[:, :-1] @ wide(self.B).mT, (0, 0, 1, 0))
 
     def spread(
         self, A: Float[Tensor, "K K"], Q: Float[Tensor, "K K"]

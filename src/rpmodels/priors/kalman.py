@@ -25,6 +25,13 @@ class LatentState(NamedTuple):
         return LatentState(self.mean.to(dtype), self.covariance.to(dtype))
 
 
+class BeforeFirst(NamedTuple):
+    """What is known of the latents before the first time, which is all that is known a priori of that, too."""
+
+    mean: Float[Tensor, "N K"]
+    covariance: Float[Tensor, "N K K"]
+
+
 class Transition(NamedTuple):
     """z_{t+1} = A z_t + w with w ~ N(0, Q), and what follows from them; the stationary covariance is I."""
 
@@ -55,7 +62,7 @@ def moved(step: Transition, state: LatentState, push: Float[Tensor, "N K"] | Non
     return LatentState(mean if push is None else mean + push, step.A @ state.covariance @ step.A.mT + step.Q)
 
 
-def updated(state: LatentState, h: Float[Tensor, "N K"], W: Float[Tensor, "N K K"]) -> LatentState:
+def updated(state: LatentState, h: Float[Tensor, "*#b K"], W: Float[Tensor, "*#b K K"]) -> LatentState:
     """Times exp(hᵀz − ½ zᵀWz)."""
     precision, _ = linalg.inverse_and_log_det(state.covariance, "a predicted covariance")
     covariance, _ = linalg.inverse_and_log_det(precision + W, "a filtered precision")
@@ -65,8 +72,29 @@ def updated(state: LatentState, h: Float[Tensor, "N K"], W: Float[Tensor, "N K K
 
 def stacked(states: Sequence[LatentState]) -> LatentState:
     """States of one time each, [N, …], as one of all times, [N, T, …]."""
-    means, covariances = zip(*states, strict=True)
-    return LatentState(torch.stack(means, 1), torch.stack(covariances, 1))
+    return LatentState(
+        torch.stack([each.mean for each in states], 1), torch.stack([each.covariance for each in states], 1)
+    )
+
+
+def ahead(
+    step: Transition, B: Float[Tensor, "K U"], now: LatentState, steps: int, u: Float[Tensor, "N steps U"] | None
+) -> LatentState:
+    """The next `steps` times, [N, steps, K] and [N, steps, K, K], driven by u from now on."""
+    states = [now]
+    for t in range(steps):
+        states.append(moved(step, states[-1], None if u is None else u[:, t] @ B.mT))
+    return stacked(states[1:])
+
+
+def mixed(states: Sequence[LatentState]) -> LatentState:
+    """Mean and covariance of the mixture of these normals, in equal parts."""
+    mean = torch.stack([each.mean for each in states]).mean(0)
+    within = torch.stack([each.covariance for each in states]).mean(0)
+    if len(states) == 1:
+        return LatentState(mean, within)
+    off = torch.stack([each.mean - mean for each in states])
+    return LatentState(mean, within + torch.einsum("s...i,s...j->...ij", off, off) / len(states))
 
 
 def noise_like(values: Float[Tensor, "*b"], generator: torch.Generator) -> Float[Tensor, "*b"]:

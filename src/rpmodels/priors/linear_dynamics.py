@@ -1,34 +1,36 @@
 """K latents with linear dynamics, z_{t+1} = A z_t + B u_t + w_t with w ~ N(0, Q): conditioning is a Kalman smoother.
 
-Every stable system has a basis in which its stationary covariance is I, and a full Gaussian family does not mind the
-basis: so Q = I − AAᵀ, A is any strict contraction, and without inputs every site is N(0, I). With V free (below a
-length that keeps digits) and LLᵀ = I + VᵀV,
+They are stationary with covariance I but for inputs (`contraction`). The blocks of the joint precision are those of a
+step and what the sites say. Sites that do not exist say nothing: integrating the end of the chain out leaves the rest
+as it was.
 
-    A = V L⁻ᵀ,   Q⁻¹ = I + VVᵀ,   Q⁻¹A = V L,   AᵀQ⁻¹A = LᵀL − I,
-
-which is smooth, reaches every strict contraction once, and never subtracts AAᵀ from I. The blocks of the joint
-precision are these and what the sites say. Sites that do not exist say nothing: integrating the end of the chain out
-leaves the rest as it was.
+A, B and Q are point estimates, or the mean of a q(A, B, Q) of the conjugate form (`matrix_normal_wishart`).
 """
+
+from collections.abc import Mapping
 
 import torch
 from jaxtyping import Complex, Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
 from rpmodels import checks, errors, linalg
 from rpmodels.carriers import Sites
 from rpmodels.families import Family, Gaussian
 from rpmodels.linalg.block_tridiagonal import accumulated, smoothed
+from rpmodels.priors import contraction, kalman
 from rpmodels.priors.driving import Inputs, wide
-from rpmodels.priors.kalman import LatentState, Transition, chained, moved, noise_like, stacked, updated
+from rpmodels.priors.equal_steps import check_equal_steps
+from rpmodels.priors.kalman import BeforeFirst, LatentState, Transition
 from rpmodels.priors.linear_dynamics_posterior import LinearDynamicsPosterior
-from rpmodels.priors.prior import HasCovariance, HasLogDensity
-
-LARGEST = 100.0
-"""Of V, per latent: a memory of 0.99995 a step. What lasts longer is a constant, and would cost the smoother digits."""
-UNEVEN = 0.01
-"""How far a step between two times may be from the trial's mean step, relative to it."""
+from rpmodels.priors.matrix_normal_wishart import (
+    Belief,
+    Doubt,
+    Dynamics,
+    MatrixNormalWishart,
+    PointEstimate,
+    followed,
+)
+from rpmodels.priors.prior import HasCovariance, HasLogDensity, Posterior
 
 
 class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
@@ -43,10 +45,19 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
         n_inputs: how many inputs u drive the latents; they come with the sites (`Sites.u`)
         memory: of the initial dynamics, A = memory · rotation
         rotation: by how much (radians per step) A turns at first: dynamics that begin symmetric find no oscillation
+        counts: how many steps a conjugate prior over A, B and Q is worth (variational Bayes); None for point estimates
 
     """
 
-    def __init__(self, family: Family, *, n_inputs: int = 0, memory: float = 0.9, rotation: float = 0.05) -> None:
+    def __init__(
+        self,
+        family: Family,
+        *,
+        n_inputs: int = 0,
+        memory: float = 0.9,
+        rotation: float = 0.05,
+        counts: float | None = None,
+    ) -> None:
         super().__init__()
         if not isinstance(family, Gaussian):
             raise errors.not_gaussian("LinearDynamicsPrior", type(family).__name__)
@@ -57,13 +68,12 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
         self.memory = checks.number("memory", memory, least=0.0, below=0.9999)
         self.rotation = checks.number("rotation", rotation)
         size = family.latents
-        upper = torch.ones(size, size, dtype=torch.float64).triu(1)
-        turn = torch.linalg.matrix_exp(self.rotation * (upper.mT - upper))
-        # A = memory · turn ⟺ V = memory/√(1 − memory²) · turn; `raw` is V before it is held below LARGEST.
-        length = self.memory / (1.0 - self.memory**2) ** 0.5
-        length /= (1.0 - (length / LARGEST) ** 2) ** 0.5
-        self.raw = nn.Parameter((length * turn).to(torch.get_default_dtype()))
+        self.raw = nn.Parameter(contraction.turning(size, self.memory, self.rotation).to(torch.get_default_dtype()))
         self.inputs = Inputs(size, checks.integer("n_inputs", n_inputs, 0))
+        self.counts = counts
+        self.belief: Belief = PointEstimate()
+        if counts is not None:
+            self.belief = MatrixNormalWishart(size, n_inputs, counts, self.memory)
 
     @property
     def family(self) -> Gaussian:
@@ -89,14 +99,7 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
 
     def transition(self) -> Transition:
         """One step, as a differentiable function of the parameters."""
-        raw = wide(self.raw)
-        eye = self._eye()
-        V = raw / (1.0 + raw.square().sum() / (self.latents * LARGEST**2)).sqrt()
-        L = linalg.cholesky(eye + V.mT @ V, "the dynamics")
-        A: Tensor = torch.linalg.solve_triangular(L, V.mT, upper=False).mT
-        precision = eye + V @ V.mT
-        Q, log_det = linalg.inverse_and_log_det(precision, "the dynamics")
-        return Transition(A, Q, precision, V @ L, L.mT @ L - eye, log_det)
+        return contraction.transition(wide(self.raw))
 
     def _eye(self) -> Float[Tensor, "K K"]:
         return torch.eye(self.latents, dtype=wide(self.raw).dtype, device=self.raw.device)
@@ -128,7 +131,7 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
         return natural.to(self.raw.dtype)
 
     def condition(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> LinearDynamicsPosterior:
-        """q(Z) ∝ p(Z) exp(Σ_t potentials_t·t(z_t)).
+        """q(Z) ∝ exp ⟨log p(Z)⟩ exp(Σ_t potentials_t·t(z_t)), p(Z) itself where the dynamics are known.
 
         In x = z − ⟨z⟩_p, whose prior has no inputs: what the sites say of z moves the shift and the constant.
         """
@@ -137,26 +140,32 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
         mean = self._driven(transition, sites)
         potentials = torch.where(sites.exists[..., None], potentials, 0.0)
         first, weight = self._split(potentials)
+        doubt = self._doubt(sites)
+        if doubt is not None:
+            first, weight = first + doubt.h, weight + doubt.W
         said = first if mean is None else first - (weight @ mean[..., None])[..., 0]
-        q = smoothed(chained(transition, said, weight))
+        q = smoothed(kalman.chained(transition, said, weight))
         x = q.mean.transpose(0, 1)
         log_det = q.log_det - (said.shape[1] - 1) * transition.log_det
         log_partition = 0.5 * ((said * x).sum((1, 2)) - log_det)
         if mean is not None:
             log_partition = log_partition + 0.5 * ((first + said) * mean).sum((1, 2))
             q = q._replace(mean=(x + mean).transpose(0, 1))
-        return LinearDynamicsPosterior(self._family, potentials, q, log_partition)
+        if doubt is not None:
+            log_partition = log_partition + doubt.constant.sum(1)
+        return LinearDynamicsPosterior(self._family, potentials, q, log_partition, sites)
 
-    def _pushes(self, sites: Sites) -> Float[Tensor, "N T K"] | None:
-        """B u of the step that leads to every site; u_t acts from site t to t + 1, so that of the last does nothing."""
-        if sites.u is None:
-            return None
-        known = torch.where(sites.exists[..., None], sites.u, 0.0)
-        return pad(self.inputs.push(known[:, :-1]), (0, 0, 1, 0))
+    def _doubt(self, sites: Sites) -> Doubt | None:
+        """At sites that another one follows."""
+        doubt = self.belief.doubt(self.inputs.known(sites))
+        return None if doubt is None else doubt.where(followed(sites))
+
+    def _mean(self) -> Dynamics:
+        return Dynamics(self.transition(), wide(self.inputs.B))
 
     def _driven(self, transition: Transition, sites: Sites) -> Float[Tensor, "N T K"] | None:
         """⟨z⟩ under the prior, which is where the inputs have brought it."""
-        pushes = self._pushes(sites)
+        pushes = self.inputs.pushes(sites)
         return None if pushes is None else accumulated(transition.A, pushes)
 
     def _split(self, potentials: Float[Tensor, "*b D"]) -> tuple[Float[Tensor, "*b K"], Float[Tensor, "*b K K"]]:
@@ -170,31 +179,23 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
         given = 0 if sites.u is None else sites.u.shape[-1]
         if given != self.n_inputs:
             raise errors.bad_value("inputs", f"{self.n_inputs} numbers at every time, as in training", given)
-        steps = torch.where(sites.exists[:, 1:] & sites.exists[:, :-1], sites.times.diff(dim=1), torch.nan)
-        mean = steps.nanmean(1, keepdim=True)
-        uneven = ((steps - mean).abs() > UNEVEN * mean).any(1) | (mean[:, 0] <= 0)
-        if bool(uneven.any()):
-            trial = int(uneven.nonzero()[0])
-            known = steps[trial][~steps[trial].isnan()]
-            got = f"steps between {known.min():g} and {known.max():g} in trial {trial} of the batch"
-            expected = "equally spaced, increasing times in every trial (or choose a Gaussian-process prior)"
-            raise errors.bad_value("times under linear dynamics", expected, got)
+        check_equal_steps(sites)
 
     def sample(self, sites: Sites, generator: torch.Generator) -> Float[Tensor, "N T K"]:
         """Joint draws over the sites of every trial."""
         self.check_sites(sites)
         transition = self.transition()
-        noise = noise_like(transition.A.new_empty(*sites.exists.shape, self.latents), generator)
+        noise = kalman.noise_like(transition.A.new_empty(*sites.exists.shape, self.latents), generator)
         root = linalg.cholesky(transition.Q, "the noise of the dynamics")
         increments = torch.cat([noise[:, :1], noise[:, 1:] @ root.mT], 1)
-        pushes = self._pushes(sites)
+        pushes = self.inputs.pushes(sites)
         return accumulated(transition.A, increments if pushes is None else increments + pushes).to(self.raw.dtype)
 
     def log_density(self, z: Float[Tensor, "*draws N T K"], sites: Sites) -> Float[Tensor, "*draws N"]:
         """log N(z_1; 0, I) + Σ_t log N(z_{t+1}; A z_t + B u_t, Q)."""
         self.check_sites(sites)
         transition, states = self.transition(), wide(z)
-        pushes = self._pushes(sites)
+        pushes = self.inputs.pushes(sites)
         x = states if pushes is None else states - pushes
         off = x[..., 1:, :] - states[..., :-1, :] @ transition.A.mT
         first = x[..., :1, :].square().sum(-1)
@@ -214,41 +215,61 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
         powers = torch.stack([torch.linalg.matrix_power(A, int(lag)) for lag in lags])[place]
         return torch.where((kept[:, None] >= kept)[:, :, None, None], powers, powers.mT)
 
+    def sums(self, posterior: Posterior, weights: Float[Tensor, "N"]) -> dict[str, Tensor]:
+        """What is known of the dynamics, where that is asked; their mean is learned by gradient."""
+        assert isinstance(posterior, LinearDynamicsPosterior)
+        return self.belief.sums(posterior, self.inputs.known(posterior.sites), weights)
+
+    def update(self, sums: Mapping[str, Tensor], fraction: float) -> None:
+        """The same from these."""
+        self.belief.update(sums, fraction)
+
     def parameter_kl(self) -> Float[Tensor, ""]:
-        """Point estimates."""
-        return self.raw.new_zeros(())
+        """KL(q(A, B, Q)‖p(A, B, Q)); zero for point estimates."""
+        return self.belief.kl(self._mean()).to(self.raw.dtype)
 
     # ---- as time goes by -----------------------------------------------------------------------
 
-    def begin(self, n: int) -> LatentState:
+    def begin(self, n: int) -> BeforeFirst:
         """N(0, I): what n trials begin from, before their first `step`."""
         eye = self._eye().to(self.raw.dtype)
-        return LatentState(eye.new_zeros(n, self.latents), eye.expand(n, -1, -1))
+        return BeforeFirst(eye.new_zeros(n, self.latents), eye.expand(n, -1, -1))
 
     def step(
-        self, state: LatentState, potential: Float[Tensor, "N D"], u: Float[Tensor, "N U"] | None = None
+        self,
+        state: LatentState | BeforeFirst,
+        potential: Float[Tensor, "N D"],
+        u: Float[Tensor, "N U"] | None = None,
     ) -> LatentState:
         """One time-step later, with the potential seen there: constant cost, and the same numbers as `filter`.
 
         u are the inputs at the time of `state`.
         """
-        first, weight = self._split(potential)
-        before = LatentState(*map(wide, state))
-        push = None if u is None else self.inputs.push(u)
-        return updated(moved(self.transition(), before, push), first, weight).to(state.mean.dtype)
+        now = LatentState(*map(wide, state))
+        if isinstance(state, LatentState):
+            now = self._later(self.transition(), now, None if u is None else self.inputs.scaled(u))
+        return kalman.updated(now, *self._split(potential)).to(state.mean.dtype)
+
+    def _later(self, step: Transition, state: LatentState, u: Float[Tensor, "N U"] | None) -> LatentState:
+        """One time-step later, with nothing seen there."""
+        doubt = self.belief.doubt(u)
+        if doubt is not None:
+            state = kalman.updated(state, doubt.h, doubt.W)
+        return kalman.moved(step, state, None if u is None else u @ wide(self.inputs.B).mT)
 
     def filter(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> LatentState:
         """Marginals of every site given the past and the present alone."""
         self.check_sites(sites)
         first, weight = self._split(torch.where(sites.exists[..., None], potentials, 0.0))
-        transition = self.transition()
-        state = LatentState(*map(wide, self.begin(len(potentials))))
-        states = []
-        pushes = self._pushes(sites)
+        transition, known = self.transition(), self.inputs.known(sites)
+        states: list[LatentState] = []
         for t, now in enumerate(zip(first.unbind(1), weight.unbind(1), strict=True)):
-            state = updated(moved(transition, state, None if pushes is None else pushes[:, t]), *now)
-            states.append(state)
-        return stacked(states).to(potentials.dtype)
+            if t == 0:
+                state = LatentState(*map(wide, self.begin(len(potentials))))
+            else:
+                state = self._later(transition, states[-1], None if known is None else known[:, t - 1])
+            states.append(kalman.updated(state, *now))
+        return kalman.stacked(states).to(potentials.dtype)
 
     def predict(
         self,
@@ -259,11 +280,9 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
     ) -> LatentState:
         """Forecasts 1 … `steps` steps after a time with these moments, [N, steps, K] and [N, steps, K, K].
 
-        u are the inputs at that time and the steps − 1 after it.
+        u are the inputs at that time and the steps − 1 after it. Where dynamics are not known, moments of the mixture.
         """
-        transition = self.transition()
-        states = [LatentState(wide(mean), wide(covariance))]
-        for t in range(checks.integer("steps", steps, 1)):
-            push = None if u is None else self.inputs.push(u[:, t])
-            states.append(moved(transition, states[-1], push))
-        return stacked(states[1:]).to(mean.dtype)
+        steps, now = checks.integer("steps", steps, 1), LatentState(wide(mean), wide(covariance))
+        known = None if u is None else self.inputs.scaled(u)
+        paths = [kalman.ahead(each.step, each.B, now, steps, known) for each in self.belief.drawn(self._mean())]
+        return kalman.mixed(paths).to(mean.dtype)

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from rpmodels.carriers import Sites
 from rpmodels.families import Gaussian
 from rpmodels.linalg.block_tridiagonal import Smoothed, drawn
 from rpmodels.priors.kalman import noise_like
@@ -23,6 +24,7 @@ class LinearDynamicsPosterior(Posterior):
     smoothed: Smoothed
     """Time first; in double precision, as is `log_z`."""
     log_z: Float[Tensor, "N"]
+    sites: Sites
 
     def _rounded(self, values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         return values.to(self.potentials.dtype)
