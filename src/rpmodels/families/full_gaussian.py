@@ -100,6 +100,20 @@ class FullGaussian(Gaussian, HasStatisticCovariance, InPlacePairs):
         quadratic = (first * linalg.solve(factor, first)).sum(-1)
         return 0.5 * (quadratic - linalg.log_det(factor) + self.latents * linalg.LOG_2PI)
 
+    def precision_form(self) -> Float[Tensor, "D E"]:
+        """Λm and the lower triangle of Λ."""
+        form = torch.zeros(self.natural_size, self.raw_size)
+        form[: self.latents, : self.latents] = torch.eye(self.latents)
+        for place, (i, j) in enumerate(torch.tril_indices(self.latents, self.latents).T.tolist(), self.latents):
+            form[self._place(i, j), place] -= 1.0
+            form[self._place(j, i), place] -= 1.0
+        return form
+
+    @property
+    def loops(self) -> str:
+        """Of latents that depend on each other."""
+        return "full_pairs"
+
     @property
     def spare_buffers(self) -> int:
         """As many as it has numbers, and some."""
