@@ -6,17 +6,15 @@ they are is ever written to it.
 """
 
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from rpmodels import kernels
-from rpmodels.families import InPlacePairs
+from rpmodels.families import InPlacePairs, compiled_pairs
 
 BLOCK = 2**18
 """Pairs at a time (1 MB in float32)."""
@@ -33,8 +31,7 @@ def log_sum_normalisers(
 ) -> Float[Tensor, "N T"]:
     """log Σ_m exp(Φ(a + g_m) + w_m) at every site; S is T, or 1 where all sites have the same atoms."""
     if min(a.shape[:2].numel() // g.shape[0], g.shape[1]) >= FEWEST and kernels.serve(a, g, log_weight):
-        compiled: Tensor = _CompiledLogSum.apply(family, a, g, log_weight)  # type: ignore[no-untyped-call]
-        return compiled
+        return compiled_pairs.log_sum_normalisers(family, a, g, log_weight)
     total: Tensor = _LogSum.apply(family, a, g, log_weight)  # type: ignore[no-untyped-call]
     return total
 
@@ -75,47 +72,6 @@ class _LogSum(torch.autograd.Function):
                 ctx.family.pull_pairs(share, a[rows], g[:, atoms], work.spare, by_a[rows], by_g[:, atoms])
                 by_weight[:, atoms] += share.sum((0, 1))[None] if shared else share.sum(0)
         return None, by_a, by_g, by_weight
-
-
-class _CompiledLogSum(torch.autograd.Function):
-    """The same by compiled loops, which want the sites as the last axis."""
-
-    @staticmethod
-    def forward(ctx: Any, family: InPlacePairs, a: Tensor, g: Tensor, log_weight: Tensor) -> Tensor:
-        form = _precision_form(family, a.dtype)
-        sites = _sites_last(a @ form, len(g))
-        parts = [kernels.array(each) for each in (sites, g @ form, log_weight)]
-        total = a.new_empty(sites.shape[0], sites.shape[2])
-        kernels.loops(family.loops).log_sums(*parts, total.numpy())
-        ctx.family, ctx.parts, ctx.form = family, parts, form
-        ctx.save_for_backward(total, a, g, log_weight)
-        return _sites_first(total[:, None], a.shape[:2])[..., 0].clone()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor, Tensor, Tensor]:
-        total, a, g, _ = ctx.saved_tensors
-        grad = kernels.array(_sites_last(grads[0][..., None], len(g))[:, 0])
-        by = [np.zeros_like(each) for each in ctx.parts]
-        kernels.loops(ctx.family.loops).pull(*ctx.parts, total.numpy(), grad, *by)
-        by_a, by_g, by_weight = (torch.from_numpy(each) for each in by)
-        return None, _sites_first(by_a, a.shape[:2]) @ ctx.form.mT, by_g @ ctx.form.mT, by_weight
-
-
-@cache
-def _precision_form(family: InPlacePairs, dtype: torch.dtype) -> Tensor:
-    return family.precision_form().to(dtype)
-
-
-def _sites_last(values: Float[Tensor, "N T E"], kinds: int) -> Float[Tensor, "S E R"]:
-    """By kinds of sites that share their atoms: those of every time, or all."""
-    return values.permute(1, 2, 0) if kinds > 1 else values.flatten(0, 1).mT[None]
-
-
-def _sites_first(values: Float[Tensor, "S E R"], shape: torch.Size) -> Float[Tensor, "N T E"]:
-    if len(values) > 1:
-        return values.permute(2, 0, 1)
-    return torch.unflatten(values[0].mT, 0, shape)
 
 
 class _Blocks:
