@@ -14,7 +14,6 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -36,9 +35,9 @@ def loops(name: str) -> Any:
     return _module(name)
 
 
-def array(tensor: Tensor) -> NDArray[np.floating[Any]]:
+def array(tensor: Tensor) -> NDArray[Any]:
     """The same numbers for a compiled loop, one after the other in memory."""
-    numbers: NDArray[np.floating[Any]] = tensor.detach().contiguous().numpy()
+    numbers: NDArray[Any] = tensor.detach().contiguous().numpy()
     return numbers
 
 

@@ -72,7 +72,7 @@ def _terms(a: Any, g: Any, weight: Any, terms: Any, product: Any, begin: int, wi
         for r in range(width):
             inverse = one / (of_precision[r] + precision)
             terms[r] += half * (of_h[r] + h) * (of_h[r] + h) * inverse
-            product[r] *= inverse
+            product[r] *= inverse if product[r] > 0 else one  # two that are negative make a positive product
         if k % 2 or k + 1 == latents:
             for r in range(width):
                 terms[r] += half * log(product[r])

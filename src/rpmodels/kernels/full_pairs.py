@@ -124,8 +124,8 @@ def _normaliser(work: Any, latents: int, weight: Any, terms: Any, width: int, pa
     for k in range(0, latents, 2):
         first, second = work[inverse + k], work[inverse + min(k + 1, latents - 1)]
         if k + 1 < latents:
-            for r in range(pairs):
-                terms[r] += half * log(first[r] * second[r])
+            for r in range(pairs):  # two that are negative make a positive product
+                terms[r] += half * log(first[r] * second[r] if first[r] > 0 else first[r])
         else:
             for r in range(pairs):
                 terms[r] += half * log(first[r])
