@@ -6,7 +6,18 @@ from importlib.metadata import PackageNotFoundError, version
 
 __version__ = "0.1.0"
 
-_PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "safetensors", "joblib", "matplotlib", "gpytorch", "numba", "mujoco")
+_PACKAGES = (
+    "torch",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "safetensors",
+    "joblib",
+    "matplotlib",
+    "gpytorch",
+    "numba",
+    "mujoco",
+)
 
 
 def versions() -> dict[str, str]:

@@ -21,8 +21,8 @@ def summing(function: Any) -> Any:
     return njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract", "reassoc"})(function)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _bits(typing: Any, x: Any) -> Any:
+@intrinsic
+def _bits(typing: Any, x: Any) -> Any:  # noqa: ARG001
     """The same bits as a whole number."""
     whole = types.int32 if x == types.float32 else types.int64
 
@@ -32,8 +32,8 @@ def _bits(typing: Any, x: Any) -> Any:
     return whole(x), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _number(typing: Any, bits: Any) -> Any:
+@intrinsic
+def _number(typing: Any, bits: Any) -> Any:  # noqa: ARG001
     """The same bits as a floating-point number."""
     real = types.float32 if bits == types.int32 else types.float64
 
@@ -144,7 +144,7 @@ def _log_of_double(x: Any) -> Any:
     return value if x >= 0.0 else np.nan
 
 
-@overload(exp)  # type: ignore[untyped-decorator]
+@overload(exp)
 def _choose_exp(x: Any) -> Any:
     def of_float(x: Any) -> Any:
         return _exp_of_float(x)
@@ -155,7 +155,7 @@ def _choose_exp(x: Any) -> Any:
     return of_float if x == types.float32 else of_double
 
 
-@overload(log)  # type: ignore[untyped-decorator]
+@overload(log)
 def _choose_log(x: Any) -> Any:
     def of_float(x: Any) -> Any:
         return _log_of_float(x)

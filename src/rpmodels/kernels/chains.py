@@ -27,7 +27,7 @@ from rpmodels.kernels.lanes import (
 
 @plain
 def smooth(J: Any, B: Any, h: Any, V: Any, U: Any, u: Any, S: Any, m: Any, C: Any, log_det: Any) -> bool:
-    """Into V, U, u (for the way back), Σ, m, the covariance of neighbours C, and log|J|; whether all P were positive."""
+    """Into V, U, u (for the way back), Σ, m, neighbours' covariances C and log|J|; whether all P were positive."""
     times, latents, count = h.shape
     work = np.empty((rows_of(latents), count), h.dtype)
     fine = True

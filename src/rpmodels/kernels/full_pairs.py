@@ -1,8 +1,8 @@
 """log Σ_m exp(Φ(a_r + g_m) + w_m) of full Gaussians over all pairs of sites and atoms, and its gradient.
 
-As in `diagonal_pairs`, with D = K + K(K+1)/2: h and the lower triangle of Λ, row by row, and Φ = ½ hᵀΛ⁻¹h − ½ log|Λ| + ½K log 2π.
-Latent after latent is eliminated from many pairs at once (as in families/elimination), in a piece of memory that stays
-in the processor's nearest cache.
+As in `diagonal_pairs`, with D = K + K(K+1)/2: h and the lower triangle of Λ, row by row, and
+Φ = ½ hᵀΛ⁻¹h − ½ log|Λ| + ½K log 2π. Latent after latent is eliminated from many pairs at once (as in
+families/elimination), in memory that stays in the processor's caches.
 """
 
 from typing import Any

@@ -11,13 +11,13 @@ from rpmodels.kernels.arithmetic import plain
 
 
 @plain
-def place(latents: int, i: int, j: int) -> int:
+def place(latents: int, i: int, j: int) -> Any:
     """Of Λ_ij, j ≤ i."""
     return latents + i * (i + 1) // 2 + j
 
 
 @plain
-def rows_of(latents: int) -> int:
+def rows_of(latents: int) -> Any:
     """How many rows an elimination takes: h, the triangle of Λ, 1/D of every latent, and some beside them."""
     return place(latents, latents, 0) + 2 * latents
 

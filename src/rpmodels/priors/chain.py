@@ -149,7 +149,10 @@ class Messages:
 
 
 def _passed(
-    initial: Float[Tensor, "K"], transition: Float[Tensor, "K K"], said: Float[Tensor, "N T K"], there: Bool[Tensor, "N T"]
+    initial: Float[Tensor, "K"],
+    transition: Float[Tensor, "K K"],
+    said: Float[Tensor, "N T K"],
+    there: Bool[Tensor, "N T"],
 ) -> Messages:
     """By compiled loops."""
     past, future, after = (torch.empty_like(said) for _ in range(3))
