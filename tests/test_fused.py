@@ -3,12 +3,20 @@
 import pytest
 import torch
 
+from rpmodels import kernels
 from rpmodels.families import DiagonalGaussian, FullGaussian
 from rpmodels.mixtures import fused
 from rpmodels.mixtures.fused import log_sum_normalisers
 
 FAMILIES = [DiagonalGaussian(1), DiagonalGaussian(3), *(FullGaussian(latents) for latents in (1, 2, 3, 4, 5, 8))]
 CLOSE = {"atol": 1e-10, "rtol": 1e-10}
+
+
+@pytest.fixture(autouse=True)
+def without_kernels():
+    """Those are compared with this in test_kernels."""
+    with kernels.switched(False):
+        yield
 
 
 def problem(family, shared, n=5, t=3, atoms=7, seed=0, scale=1.0):

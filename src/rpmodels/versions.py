@@ -1,11 +1,23 @@
 """What is installed, for bug reports and for the results we publish."""
 
 import platform
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
 __version__ = "0.1.0"
 
-_PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "safetensors", "joblib", "matplotlib", "gpytorch", "mujoco")
+_PACKAGES = (
+    "torch",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "safetensors",
+    "joblib",
+    "matplotlib",
+    "gpytorch",
+    "numba",
+    "mujoco",
+)
 
 
 def versions() -> dict[str, str]:
@@ -19,7 +31,13 @@ def versions() -> dict[str, str]:
     return found
 
 
+def inner_loops() -> str:
+    """Whether they are compiled (`rpmodels.kernels`); torch is imported to know."""
+    told: str = import_module("rpmodels.kernels").status()
+    return told
+
+
 def show_versions() -> None:
-    """Print `versions()`, to paste into a bug report."""
-    for name, number in versions().items():
+    """Print `versions()` and how inner loops are computed, to paste into a bug report."""
+    for name, number in {**versions(), "inner loops": inner_loops()}.items():
         print(f"{name:>14}: {number}")

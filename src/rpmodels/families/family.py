@@ -113,6 +113,15 @@ class InPlacePairs(Family):
         """How many it needs beside the one of the terms."""
 
     @abstractmethod
+    def precision_form(self) -> Float[Tensor, "D E"]:
+        """By what η is multiplied for the numbers that compiled loops read: h, and those of Λ, each of them once."""
+
+    @property
+    @abstractmethod
+    def loops(self) -> str:
+        """The compiled loops for such pairs (rpmodels.kernels)."""
+
+    @abstractmethod
     def add_pairs(
         self,
         terms: Float[Tensor, "n T A"],

@@ -11,11 +11,15 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from rpmodels import linalg
+from rpmodels import kernels, linalg
 from rpmodels.carriers import Targets
+from rpmodels.families import compiled_pairs
 from rpmodels.families.elimination import Elimination, arrays
 from rpmodels.families.family import Family, Gaussian, HasStatisticCovariance, InPlacePairs
 from rpmodels.families.gaussian import BROADEST_PRECISION, SQRT2, inverse_softplus
+
+MANY = 32
+"""Members: from here on compiled loops are faster."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class FullGaussian(Gaussian, HasStatisticCovariance, InPlacePairs):
 
     def natural(self, mean: Float[Tensor, "*b K"], spread: Float[Tensor, "*b K K"]) -> Float[Tensor, "*b D"]:
         """η of N(mean, spread)."""
-        precision = linalg.inverse(linalg.cholesky(spread, "a covariance"))
+        precision, _ = linalg.inverse_and_log_det(spread, "a covariance")
         first = (precision @ mean[..., None])[..., 0]
         return torch.cat([first, -0.5 * precision.flatten(-2)], -1)
 
@@ -96,9 +100,27 @@ class FullGaussian(Gaussian, HasStatisticCovariance, InPlacePairs):
 
     def log_normaliser(self, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b"]:
         """Φ = ½ (Λm)ᵀ Λ⁻¹ (Λm) − ½ log|Λ| + K/2 log 2π."""
+        if eta.numel() >= MANY * self.natural_size and kernels.serve(eta):
+            found = compiled_pairs.log_normalisers(self, eta)
+            if bool(torch.isfinite(found).all()):
+                return found
         first, factor = self._factorised(eta)
         quadratic = (first * linalg.solve(factor, first)).sum(-1)
         return 0.5 * (quadratic - linalg.log_det(factor) + self.latents * linalg.LOG_2PI)
+
+    def precision_form(self) -> Float[Tensor, "D E"]:
+        """Λm and the lower triangle of Λ."""
+        form = torch.zeros(self.natural_size, self.raw_size)
+        form[: self.latents, : self.latents] = torch.eye(self.latents)
+        for place, (i, j) in enumerate(torch.tril_indices(self.latents, self.latents).T.tolist(), self.latents):
+            form[self._place(i, j), place] -= 1.0
+            form[self._place(j, i), place] -= 1.0
+        return form
+
+    @property
+    def loops(self) -> str:
+        """Of latents that depend on each other."""
+        return "full_pairs"
 
     @property
     def spare_buffers(self) -> int:

@@ -86,6 +86,15 @@ class DiagonalGaussian(Gaussian, HasStatisticCovariance, InPlacePairs):
         value: Tensor = _LogNormaliser.apply(eta)  # type: ignore[no-untyped-call]
         return value
 
+    def precision_form(self) -> Float[Tensor, "D E"]:
+        """Λm and Λ."""
+        return torch.diag(torch.tensor([1.0] * self.latents + [-2.0] * self.latents))
+
+    @property
+    def loops(self) -> str:
+        """Of independent latents."""
+        return "diagonal_pairs"
+
     @property
     def spare_buffers(self) -> int:
         """Λm, Λ and one more."""

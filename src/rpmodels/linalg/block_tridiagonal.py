@@ -13,10 +13,15 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
+from rpmodels import kernels
+from rpmodels.linalg import compiled
 from rpmodels.linalg.dense import cholesky, inverse_and_log_det
 
 SHORT = 8
 """Up to here one block after the other is faster (measured forwards and backwards, N = 20, K = 2 … 4)."""
+
+SEVERAL = 4
+"""Chains: of fewer the compiled loops, which take one in every lane, gain nothing."""
 
 
 class Chain(NamedTuple):
@@ -39,7 +44,11 @@ class Smoothed(NamedTuple):
 
 
 def smoothed(chain: Chain) -> Smoothed:
-    """By whichever way is faster for so many blocks."""
+    """By whichever way is faster for so many blocks: compiled, or in few calls of torch."""
+    if chain.blocks.shape[1] >= SEVERAL and kernels.serve(chain.blocks, chain.below):
+        found = compiled.smoothed(chain.blocks, chain.below)
+        if found is not None:
+            return Smoothed(*found)
     return in_order(chain) if len(chain.blocks) <= SHORT else by_halves(chain)
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rpmodels import errors
+from rpmodels.linalg import compiled
 
 _JITTER = {torch.float32: 1e-6, torch.float64: 1e-12}
 _KERNEL_JITTER = {torch.float32: 1e-4, torch.float64: 1e-9}
@@ -90,6 +91,10 @@ def inverse_and_log_det(
     matrix: Float[Tensor, "*b n n"], what: str
 ) -> tuple[Float[Tensor, "*b n n"], Float[Tensor, "*b"]]:
     """matrix⁻¹ and log |matrix| of symmetric positive definite matrices, differentiable together."""
+    if compiled.many_small(matrix):
+        found = compiled.inverse_and_log_det(matrix)
+        if found is not None:
+            return found[0], found[1]
     inverted, logs = _InverseAndLogDet.apply(matrix, what)  # type: ignore[no-untyped-call]
     return inverted, logs
 

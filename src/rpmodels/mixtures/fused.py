@@ -13,7 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from rpmodels.families import InPlacePairs
+from rpmodels import kernels
+from rpmodels.families import InPlacePairs, compiled_pairs
 
 BLOCK = 2**18
 """Pairs at a time (1 MB in float32)."""
@@ -21,12 +22,16 @@ NUMBERS = 2**22
 """The same of all buffers together."""
 ATOMS = 2**12
 """Atoms at a time, at most."""
+FEWEST = 8
+"""Sites that share atoms: of fewer the loops of a compiled kernel are too short."""
 
 
 def log_sum_normalisers(
     family: InPlacePairs, a: Float[Tensor, "N T D"], g: Float[Tensor, "S A D"], log_weight: Float[Tensor, "S A"]
 ) -> Float[Tensor, "N T"]:
     """log Σ_m exp(Φ(a + g_m) + w_m) at every site; S is T, or 1 where all sites have the same atoms."""
+    if min(a.shape[:2].numel() // g.shape[0], g.shape[1]) >= FEWEST and kernels.serve(a, g, log_weight):
+        return compiled_pairs.log_sum_normalisers(family, a, g, log_weight)
     total: Tensor = _LogSum.apply(family, a, g, log_weight)  # type: ignore[no-untyped-call]
     return total
 

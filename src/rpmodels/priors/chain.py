@@ -15,6 +15,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from rpmodels import kernels
+
 SCAN_UP_TO = 4_000
 """N·K³ numbers: with more of them, joining two matrices costs more than the step it saves (benchmarks/chains.py)."""
 
@@ -103,6 +105,8 @@ class Messages:
         """Both at once: the future is the past of the reversed chain under the transposed matrix."""
         dtype = torch.float32 if potentials.device.type == "mps" else torch.float64
         said = torch.where(there[..., None], potentials, 0.0).to(dtype)
+        if kernels.serve(said):
+            return _passed(log_initial.to(dtype).exp(), log_transition.to(dtype).exp(), said, there)
         highest = said.amax(-1, keepdim=True)
         weights = (said - highest).exp()
         transition = log_transition.to(dtype).exp()
@@ -142,6 +146,20 @@ class Messages:
         past, after = self.past[:, :-1], self.after[:, :-1]
         scale = weights.to(past.dtype)[:, None] * self.there[:, 1:] / (past * after).sum(-1)
         return self.transition * ((scale[..., None] * past).flatten(0, 1).mT @ self.future[:, 1:].flatten(0, 1))
+
+
+def _passed(
+    initial: Float[Tensor, "K"],
+    transition: Float[Tensor, "K K"],
+    said: Float[Tensor, "N T K"],
+    there: Bool[Tensor, "N T"],
+) -> Messages:
+    """By compiled loops."""
+    past, future, after = (torch.empty_like(said) for _ in range(3))
+    log_partition = said.new_zeros(len(said))
+    given = [kernels.array(each) for each in (initial, transition, said, there)]
+    kernels.loops("messages").pass_both(*given, *(each.numpy() for each in (past, future, after, log_partition)))
+    return Messages(past, future, after, log_partition, transition, there)
 
 
 class LogPartition(torch.autograd.Function):
