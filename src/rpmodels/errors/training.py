@@ -30,6 +30,15 @@ def never_finite(step: int) -> NumericalError:
     )
 
 
+def not_recognised(name: str) -> NumericalError:
+    """A network gave NaN or infinities."""
+    return NumericalError(
+        f"The network of factor '{name}' gave numbers that are not finite: expected observations of the size of those "
+        "of the fit, or a model whose parameters are finite. Check the units of the data, scale them "
+        "(recognition.scaling), or use engine.dtype='float64'."
+    )
+
+
 def score_not_finite(score: float) -> NumericalError:
     """The closing score of a fit is no number."""
     return NumericalError(

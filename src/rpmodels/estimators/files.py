@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from rpmodels import errors
+from rpmodels import checks, errors
 from rpmodels.estimators.arguments import Declared, every_argument
 from rpmodels.estimators.names import flat, nested
 from rpmodels.fitted import FittedRPM
@@ -42,6 +42,7 @@ OF_TABLES = ("n_features_in_", "feature_names_in_")
 
 def save(estimator: Any, model: FittedRPM, path: str | Path) -> None:
     """Arguments, fitted attributes and model in one file of exactly this name; an older one is replaced as a whole."""
+    checks.Path().check("path", path)
     score: Score = estimator.score_
     about = {
         "class": type(estimator).__name__,
@@ -65,6 +66,7 @@ def load(
     given: Mapping[str, Any],
 ) -> Any:
     """A fitted estimator of one of the `known` classes."""
+    checks.Path().check("path", path)
     opened = open_file(path)
     name = str(opened.about["class"])
     if name not in known:

@@ -66,6 +66,8 @@ def fit_to(
     """Everything after reading; the estimator is only asked for its arguments and its plan."""
     chosen = estimator._chosen()
     retries = cast(int, chosen.search.retries)
+    observations.check_something()
+    estimator._afford(observations)
     pieces = estimator._pieces(observations)
     training = estimator._training(pieces)
     seeds = communicator().first_does(lambda: spawn(estimator.random_state, 3))

@@ -90,6 +90,7 @@ class WithGenerativeSide(ABC):
             options: as for `latents` (times, presence, inputs)
 
         """
+        (checks.Nothing() | checks.Flag()).check("hide", hide)
         model, name = self._fitted(), self._factor(factor)
         observations, layout = self._laid_out(X, **options)
         found = generative.impute(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rpmodels import checks, errors, learning, mixtures, priors
+from rpmodels.budget import LARGEST
 from rpmodels.estimators import layout, parts
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
@@ -61,7 +62,7 @@ class RPLDA(TransformerMixin, RPMEstimator):
     usual: ClassVar[Mapping[str, Any]] = {"training.max_gradient_norm": 1.0}
     refused: ClassVar[Mapping[str, str]] = {**OF_STATES, "recognition.tied": "one network is shared by all parts"}
 
-    n_topics: int = argument(checks.Integer(2), "K", default=10, kw_only=False)
+    n_topics: int = argument(checks.Integer(2, LARGEST), "K", default=10, kw_only=False)
     alpha: Any = argument(
         checks.Number(above=0.0) | checks.Array(1),
         "of the Dirichlet prior over the mixture of an observation, or K of them",
@@ -170,6 +171,7 @@ class RPLDA(TransformerMixin, RPMEstimator):
         return self._read(X, presence, known=self._fitted().specs)
 
     def _laid_out(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
+        self.description.check_options(options)
         observations = self.read(X, **options)
         return observations, layout.of_trials(observations.times, observations.exists, as_list=False)
 
