@@ -22,8 +22,8 @@ def needs_memory(argument: str, value: object, needed: float, there: float) -> I
 def unknown_option(kind: str, name: str, known: Sequence[str]) -> ArgumentError:
     """A verb does not take it."""
     return ArgumentError(
-        f"Verbs of {kind} take no '{name}': expected {', '.join(known)} beside the data, and what the verb names. Leave "
-        "it out."
+        f"Verbs of {kind} take no '{name}': expected {', '.join(known)} beside the data, and what the verb names. "
+        "Leave it out."
     )
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rpmodels import errors
 from rpmodels.estimators import files, summary, tables
-from rpmodels.estimators.description import Description, Latents
+from rpmodels.estimators.description import Latents
 from rpmodels.estimators.fit import Fit, fit_to
 from rpmodels.estimators.generative_side import WithGenerativeSide
 from rpmodels.estimators.layout import Layout, Rows

@@ -12,6 +12,8 @@ from rpmodels.fitted import FittedRPM
 from rpmodels.observations.arrays import as_numbers
 from rpmodels.observations.series import check_known_times
 
+MOST = 100_000
+"""Sites of a draw."""
 BYTES = 256
 """That a site of a draw needs at least."""
 
@@ -30,7 +32,7 @@ def drawn_sites(
         if grid.ndim != 1 or not len(grid) or not np.isfinite(grid).all():
             raise errors.bad_value("times", "finite times of shape (T,)", f"shape {grid.shape}")
     else:
-        sites = None if length is None else checks.integer("length", length, 1)
+        sites = None if length is None else checks.integer("length", length, 1, MOST)
         # On the clock of the fit as far as that goes.
         count = sites or (len(model.times) if u is None else u.shape[1])
         budget.afford("length", count, n * count * BYTES)

@@ -25,7 +25,6 @@ from rpmodels.observations import Observations
 from rpmodels.priors import Prior
 from rpmodels.seeding import seeded, spawn
 
-
 WIDTH = 50
 """Of the last hidden layer of a network."""
 

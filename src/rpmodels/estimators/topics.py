@@ -21,6 +21,7 @@ from rpmodels.estimators.regularisation import Regularisation
 from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, adapters, cut_patches, read
+from rpmodels.observations.arrays import as_array
 from rpmodels.observations.patches import PADDINGS
 
 FACTOR = "patch"
@@ -201,7 +202,7 @@ class RPLDA(TransformerMixin, RPMEstimator):
     def recognise_patch(self, patch: Any) -> NDArray[Any]:
         """f(z|x) of a single part: (K,)."""
         model = self._fitted()
-        observations = read({FACTOR: [np.asarray(patch)[None]]}, series=True, known=model.specs)
+        observations = read({FACTOR: [as_array("patch", patch)[None]]}, series=True, known=model.specs)
         (eta,) = model.recognise(observations, FACTOR)
         return np.asarray(model.prior.family.mean(eta)[0, 0].cpu().numpy())
 

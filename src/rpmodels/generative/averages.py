@@ -68,7 +68,7 @@ class OnAGrid(Averaging):
     name = "quadrature"
 
     def __init__(self, nodes: int) -> None:
-        self.nodes = checks.integer("nodes", nodes, 2, integration.MOST_NODES)
+        self.nodes = checks.integer("nodes", nodes, 2, integration.MOST_ANGLES)
 
     def places(self, model: FittedRPM, inferred: Inferred, targets: Targets, family: Family) -> Places:
         """Nodes around q, or all around the circle."""
@@ -149,8 +149,7 @@ def averaging(
     That is the sum over finite latents; quadrature for one site and at most three latents; else importance sampling
     for one site, and q itself along series, of which no draws are as probable as all that was seen demands.
     """
-    if method not in METHODS:
-        raise errors.bad_choice("method", METHODS, method)
+    checks.Word(*METHODS).check("method", method)
     every, own = model.prior.family, model.recogniser(name).family
     if isinstance(own, FiniteSupport):
         return OverStates()

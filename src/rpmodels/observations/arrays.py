@@ -24,6 +24,8 @@ def as_array(name: str, value: Any) -> NDArray[Any]:
             value = _of_tensor(name, value)
         elif isinstance(value, Sequence) and value and isinstance(value[0], torch.Tensor):
             value = [_of_tensor(name, each) if isinstance(each, torch.Tensor) else each for each in value]
+    except errors.InputError:
+        raise
     except UNUSABLE as failure:
         raise errors.bad_dtype(name, f"a tensor that is no array ({failure})") from failure
     if isinstance(value, np.ma.MaskedArray) and value.dtype.kind in "biuf":
@@ -125,9 +127,8 @@ def _native(name: str, array: NDArray[Any]) -> NDArray[Any]:
         if array.size and array.max() > MOST:
             raise errors.too_large(name, "2**63", ".astype(float) for numbers, .astype(str) for labels")
         array = array.astype(np.int64)
-    if array.dtype == np.float64 and array.size:
-        if np.abs(array).max(initial=0.0, where=np.isfinite(array)) > LARGEST:
-            raise errors.too_large(name, f"{LARGEST:g}", "other units, or NaN where a value is missing")
+    if array.dtype == np.float64 and np.abs(array).max(initial=0.0, where=np.isfinite(array)) > LARGEST:
+        raise errors.too_large(name, f"{LARGEST:g}", "other units, or NaN where a value is missing")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
