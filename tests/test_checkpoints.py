@@ -248,7 +248,11 @@ def test_what_the_disk_says_arrives_and_leaves_the_last_file(tmp_path):
 
 def test_an_unsaved_rival_makes_later_files_of_the_champion_worthless(tmp_path, monkeypatch):
     def refused(self, key, state):
-        return "move" not in key and checkpoints_module.save_state(self._path(key), state) is None
+        return (
+            "move" not in key
+            and checkpoints_module.save_state(self.path(key), {"fit": self.fit, "key": key, "state": dict(state)})
+            is None
+        )
 
     class Always(Move):
         def __call__(self, model, observations, seed, failed=0):
@@ -436,8 +440,8 @@ def test_killed_twice_and_resumed(tmp_path):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("kills", "n_jobs"), [(20, 1), (5, 2)])
-def test_killed_at_twenty_random_moments(kills, n_jobs, tmp_path):
+@pytest.mark.parametrize(("kills", "n_jobs"), [(int(os.environ.get("RPMODELS_KILLS", "20")), 1), (5, 2)])
+def test_killed_at_many_random_moments(kills, n_jobs, tmp_path):
     check_kills(tmp_path, kills, n_jobs, seed=1)
 
 

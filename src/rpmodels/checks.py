@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -173,6 +174,16 @@ class Instance(Rule):
         return isinstance(value, self.kinds)
 
 
+class Path(Rule):
+    """Where a file or a folder is."""
+
+    words = ("a path",)
+
+    def fits(self, value: Any) -> bool:
+        """Whether there is something turns out when it is looked at."""
+        return isinstance(value, str | os.PathLike) and str(value) != "" and "\0" not in str(value)
+
+
 class Function(Rule):
     """Something that can be called."""
 
@@ -261,9 +272,9 @@ def shown(value: Any) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
-def integer(name: str, value: Any, least: int) -> int:
-    """A whole number, at least `least`."""
-    Integer(least).check(name, value)
+def integer(name: str, value: Any, least: int, most: int = MOST) -> int:
+    """A whole number, at least `least` and at most `most`."""
+    Integer(least, most).check(name, value)
     return int(value)
 
 

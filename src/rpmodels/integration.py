@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from rpmodels import checks, errors
+from rpmodels import budget, checks, errors
 from rpmodels.families import Family, HasGrid, Reparametrised
 from rpmodels.fitted import FittedRPM, Inferred
 from rpmodels.free_energy import TOLERANCE
@@ -17,18 +17,24 @@ from rpmodels.observations import Observations
 from rpmodels.priors import HasLogDensity, Prior
 
 __all__ = ["TOLERANCE", "check_grid", "drawn", "on_a_grid", "places", "to_tolerance"]
+MOST_DRAWS, MOST_NODES, MOST_ANGLES = 100_000, 1000, 2**16
+"""Of one posterior, and along one latent: of Gauss–Hermite rules, and of a circle."""
+PLACE = 2**14
+"""Bytes that a place of a grid needs at least, with all observations of a batch."""
 
 
 def check_grid(model: FittedRPM, sites: int, nodes: int) -> None:
     """Refuse what cannot be summed on a grid: it takes one site, a prior with a density, at most three latents."""
     prior, family = model.prior, model.prior.family
-    checks.integer("nodes", nodes, 1)
+    checks.integer("nodes", nodes, 1, MOST_ANGLES if isinstance(family, HasGrid) else MOST_NODES)
     if not isinstance(family, HasGrid):
         GaussHermite(nodes).check(family)
     if not isinstance(prior, HasLogDensity):
         raise errors.needs_log_density(type(prior).__name__)
     if sites != 1:
         raise errors.one_site_only(sites)
+    latents = family.noise_size() if isinstance(family, Reparametrised) else 1
+    budget.afford("nodes", nodes, PLACE * (2.0 * nodes) ** latents)
 
 
 def on_a_grid(prior: Prior, inferred: Inferred, nodes: int) -> tuple[Shaped[Tensor, "N T Q *z"], Float[Tensor, "N Q"]]:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rpmodels import checks, errors, integration
+from rpmodels import checks, integration
 from rpmodels.fitted import FittedRPM
 from rpmodels.observations import Observations
 
@@ -31,17 +31,16 @@ def by_method(
     method: str, model: FittedRPM, observations: Observations, draws: int, nodes: int, seed: int
 ) -> LogWeight:
     """By the name of the method: "importance" or "quadrature"."""
+    checks.Word("importance", "quadrature").check("method", method)
     if method == "quadrature":
         return by_quadrature(model, observations, nodes)
-    if method != "importance":
-        raise errors.bad_choice("method", ("importance", "quadrature"), method)
     return importance(model, observations, draws, torch.Generator(model.device).manual_seed(seed))
 
 
 @torch.no_grad()
 def importance(model: FittedRPM, observations: Observations, draws: int, generator: torch.Generator) -> LogWeight:
     """From `draws` joint samples of q: unbiased for W; the standard error is that of log W by the delta method."""
-    checks.integer("draws", draws, 2)
+    checks.integer("draws", draws, 2, integration.MOST_DRAWS)
     logs, spreads, sizes = [], [], []
     for each in model.posterior(observations):
         weights = torch.stack([integration.drawn(model.prior.family, each, generator)[1] for _ in range(draws)])

@@ -185,6 +185,9 @@ class RPM(nn.Module):
             # Modes end before the yield: what the caller does in between keeps its gradients and its dropout.
             with self.as_for_new_data():
                 factors = self.recognise(batch)
+            for name, each in factors.items():
+                if not bool(torch.isfinite(each.g).all()):
+                    raise errors.not_recognised(name)
             yield batch, factors
 
     def batches(self, observations: Observations) -> Iterator[Batch]:

@@ -33,6 +33,7 @@ def fit_record(folder: Path) -> dict[str, Any] | None:
 def claimed(folder: Path, force: bool, inputs: Sequence[Path]) -> Iterator[None]:
     """The folder is there, ours, and can be written to. Without results it is left as it was found."""
     there = folder.exists()
+    _recover(folder)
     _check(folder, force, inputs)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -60,6 +61,20 @@ def _check(folder: Path, force: bool, inputs: Sequence[Path]) -> None:
         raise errors.not_a_fit(str(folder))
     if not force:
         raise errors.fit_is_there(str(folder))
+
+
+def _recover(folder: Path) -> None:
+    """Clean up after runs that were killed; one that was killed while it exchanged files gives the old ones back."""
+    for stage in folder.glob(f"{STAGE}*"):
+        kept = list((stage / "old").glob("*"))
+        out = any(path.name == RECORD for path in kept)  # the last that goes out, and the last that comes in
+        if out and not (folder / RECORD).exists():
+            for name in FILES:
+                (folder / name).unlink(missing_ok=True)
+        if not (out and (folder / RECORD).exists()):
+            for path in kept:
+                path.replace(folder / path.name)
+        shutil.rmtree(stage, ignore_errors=True)
 
 
 def replace_files(folder: Path, writers: Writers) -> None:

@@ -15,7 +15,8 @@ from rpmodels.free_energy import Score
 from rpmodels.observations import FactorSpec
 from rpmodels.persistence import from_plain, to_plain
 from rpmodels.persistence.model_files import FORMAT
-from rpmodels.persistence.sealed import open_sealed
+from rpmodels.persistence.schema import check
+from rpmodels.persistence.sealed import as_written, open_sealed
 
 
 def describe(path: Path) -> dict[str, Any]:
@@ -68,6 +69,12 @@ def _of_model(path: Path) -> dict[str, Any]:
     content, _ = open_sealed(path, FORMAT)
     if "recipe" not in content:
         raise errors.not_a_model_file(str(path), "it holds a checkpoint")
+    with as_written(path):
+        check(content, content["format"])
+        return _described(path, content)
+
+
+def _described(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
     about, recipe = content["about"], content["recipe"]
     fitted = {name: _plain(each) for name, each in about["fitted"].items()}
     return {

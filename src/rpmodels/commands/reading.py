@@ -1,19 +1,26 @@
 """Files as factors: arrays by their names, tables by their columns."""
 
+import math
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rpmodels import errors
+from rpmodels import budget, errors
 from rpmodels.estimators import Description
 from rpmodels.observations import FactorSpec
 
 ARRAYS, TABLES = (".npz", ".npy"), (".csv", ".parquet")
+UNREADABLE = (
+    OSError, ValueError, EOFError, zipfile.BadZipFile, TypeError, KeyError, SyntaxError, MemoryError, RuntimeError,
+    OverflowError, NotImplementedError, zlib.error,
+)  # fmt: skip
+"""What readers raise for a file that is none of theirs."""
 UNNAMED = "x"
 """What a factor is called that nobody gave a name."""
 
@@ -133,6 +140,7 @@ def _name_of_single(stem: str, known: Mapping[str, FactorSpec] | None) -> str:
 def _arrays_in(path: Path) -> dict[str, NDArray[Any]]:
     """By name: those of an .npz, or the one of an .npy under the stem of its file."""
     try:
+        _check_sizes(path)
         with path.open("rb") as file:
             stored = np.load(file, allow_pickle=False)
             if isinstance(stored, np.ndarray):
@@ -140,10 +148,37 @@ def _arrays_in(path: Path) -> dict[str, NDArray[Any]]:
             return {name: _from_archive(path, stored, name) for name in stored.files}
     except errors.InputError:
         raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, TypeError) as failure:
+    except UNREADABLE as failure:
         if "allow_pickle" in str(failure) and path.suffix.lower() == ".npy":
             raise errors.holds_objects(str(path), path.stem) from failure
         raise errors.unreadable(str(path), "an array as numpy.save or numpy.savez write it", failure) from failure
+
+
+def _check_sizes(path: Path) -> None:
+    """Refuse headers that speak of more numbers than the file has, or than there is memory for, before that."""
+    if not zipfile.is_zipfile(path):
+        with path.open("rb") as file:
+            _check_header(path, file, path.stat().st_size)
+        return
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            if member.file_size > budget.SHARE * budget.memory():
+                raise errors.unreadable(str(path), "arrays that fit into memory", f"{member.file_size} bytes")
+            with archive.open(member) as file:
+                _check_header(path, file, member.file_size)
+
+
+def _check_header(path: Path, file: IO[bytes], there: int) -> None:
+    """Of one array: its shape against the bytes that are there."""
+    try:
+        version = np.lib.format.read_magic(file)
+        reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = reader(file)
+    except UNREADABLE:
+        return  # whatever it is, numpy says so
+    needed = math.prod(shape) * dtype.itemsize
+    if needed > there:
+        raise errors.unreadable(str(path), f"an array of {needed} bytes, as its header says", f"a file of {there}")
 
 
 def _from_archive(path: Path, stored: Any, name: str) -> NDArray[Any]:

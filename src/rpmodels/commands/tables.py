@@ -65,7 +65,7 @@ def _open(path: Path, labels: set[str]) -> Any:
             frame = pandas.read_parquet(path)
     except ImportError as failure:  # pandas leaves parquet to another package
         raise errors.needs_package(f"Reading {path}", "pyarrow", "pip install 'rpmodels[tables]'") from failure
-    except (ValueError, OSError, UnicodeError) as failure:
+    except Exception as failure:  # parsers raise classes of their own
         raise errors.unreadable(str(path), expected, failure) from failure
     if not len(frame):
         raise errors.unreadable(str(path), expected, "no rows")
@@ -101,6 +101,9 @@ def _chosen(names: Sequence[str], model: Description, reading: Reading) -> dict[
 
 def _factor(frame: Any, name: str, columns: Sequence[str], labels: Sequence[str]) -> NDArray[Any]:
     """Numbers (rows, columns), or labels (rows,), empty where missing."""
+    for column in columns:  # integers that fit no array are numbers all the same
+        if name not in labels and str(frame[column].dtype) == "object" and _are_integers(frame[column]):
+            frame[column] = frame[column].astype(float)
     if name in labels or (len(columns) == 1 and _is_text(frame[columns[0]])):
         if name not in labels:
             _check_words(frame[columns[0]], name)
@@ -112,6 +115,12 @@ def _factor(frame: Any, name: str, columns: Sequence[str], labels: Sequence[str]
             words = _pandas().to_numeric(values, errors="coerce").isna() & values.notna() if _is_text(values) else None
             raise errors.not_numbers(name, column, values.dtype if words is None else str(values[words].iloc[0]))
     return np.asarray(frame[list(columns)].to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def _are_integers(values: Any) -> bool:
+    there = values.dropna()
+    numbers = _pandas().to_numeric(there, errors="coerce")
+    return bool(len(there)) and bool(numbers.notna().all()) and any(isinstance(each, int) for each in there)
 
 
 def _is_text(values: Any) -> bool:

@@ -17,7 +17,7 @@ def unknown_suffix(path: str, known: Sequence[str]) -> InputError:
 
 def unreadable(path: str, expected: str, why: object) -> InputError:
     """Damaged, or something else under this name."""
-    return InputError(f"{path} cannot be read: expected {expected}, got: {str(why).strip()}")
+    return InputError(f"{path} cannot be read: expected {expected}, got: {str(why).strip()[:300]}.")
 
 
 def holds_objects(path: str, name: str) -> InputError:
@@ -79,9 +79,9 @@ def no_such_column(option: str, name: str, known: Sequence[str]) -> InputError:
 def not_numbers(factor: str, column: str, example: object) -> InputError:
     """Words among numbers."""
     return InputError(
-        f"Factor '{factor}', column '{column}': expected numbers, got {example!r}. Correct the file (an empty cell is "
-        "missing), or leave the column out; a column of labels is a factor by itself (--factor NAME=COLUMN, and "
-        "--label NAME if its labels look like numbers)."
+        f"Factor '{factor}', column '{column}': expected numbers, got {str(example)[:80]!r}. Correct the file (an "
+        "empty cell is missing), or leave the column out; a column of labels is a factor by itself (--factor "
+        "NAME=COLUMN, and --label NAME if its labels look like numbers)."
     )
 
 

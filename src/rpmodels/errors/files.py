@@ -10,6 +10,46 @@ def no_such_file(path: str) -> str:
     return f"No such file: {path}."
 
 
+def no_regular_file(path: str, kind: str) -> FileError:
+    """A device, a FIFO, a folder."""
+    return FileError(
+        f"{path} is {kind}: expected a file, or a name that is not taken, because what is there is replaced as a "
+        "whole. Nothing was written; choose another path."
+    )
+
+
+def cannot_be_written(path: str, why: object) -> FileError:
+    """What the disk says."""
+    return FileError(
+        f"{path} could not be written ({why}): what was there before is as it was. Expected room, and a folder that "
+        "can be written to; make some, or choose another path."
+    )
+
+
+def malformed(path: str, why: object) -> FileError:
+    """Whole by its digest, and no file that this library wrote."""
+    return FileError(
+        f"{path} is whole, but not as `save` writes it ({why}): expected a file that was written by this library, and "
+        "by nobody else since. Nothing was opened; copy it again from where it was saved."
+    )
+
+
+def asks_for_too_much(numbers: int, most: int) -> FileError:
+    """A header whose sizes are not those of its tensors."""
+    return FileError(
+        f"The file speaks of a part with {numbers} numbers, and holds too few for it: expected at most {most}. Nothing "
+        "was opened; copy the file again from where it was saved."
+    )
+
+
+def not_numbers_in_file(path: str, names: Sequence[str]) -> FileError:
+    """NaN among the parameters."""
+    return FileError(
+        f"{path}: {len(names)} tensor(s) hold NaN ({', '.join(names[:5])}), which no fitted model has: expected "
+        "numbers. Nothing was opened; fit the model again."
+    )
+
+
 def not_a_model_file(path: str, why: object) -> FileError:
     """Something else, or cut short."""
     return FileError(

@@ -54,6 +54,24 @@ def bad_dtype(name: str, dtype: str) -> InputError:
     )
 
 
+def sparse(name: str) -> InputError:
+    """A sparse tensor, which would be as large as its shape."""
+    return InputError(f"'{name}': expected a dense array, got a sparse tensor. Convert it with .to_dense().")
+
+
+def too_large(name: str, limit: str, instead: str) -> InputError:
+    """Numbers that cannot be computed with."""
+    return InputError(f"Factor '{name}': expected numbers below {limit}, got larger ones. Use {instead}.")
+
+
+def no_columns(name: str, shape: tuple[int, ...]) -> InputError:
+    """Observations of nothing."""
+    return InputError(
+        f"Factor '{name}': expected observations of at least one number, got observations of shape {shape}. Leave the "
+        "factor out."
+    )
+
+
 def different_counts(counts: Mapping[str, int]) -> InputError:
     """Factors of different N."""
     listed = ", ".join(f"'{name}' has {count}" for name, count in counts.items())

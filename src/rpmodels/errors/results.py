@@ -67,7 +67,7 @@ def foreign_folder(folder: str) -> RunError:
 
 def not_a_folder(path: str) -> RunError:
     """--out names a file."""
-    return RunError(f"{path} is a file: expected a folder for --out.")
+    return RunError(f"{path} is a file: expected a folder, or a name that is not taken. Choose another.")
 
 
 def no_run(folder: str) -> RunError:

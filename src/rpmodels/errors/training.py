@@ -30,6 +30,15 @@ def never_finite(step: int) -> NumericalError:
     )
 
 
+def not_recognised(name: str) -> NumericalError:
+    """A network gave NaN or infinities."""
+    return NumericalError(
+        f"The network of factor '{name}' gave numbers that are not finite: expected observations of the size of those "
+        "of the fit, or a model whose parameters are finite. Check the units of the data, scale them "
+        "(recognition.scaling), or use engine.dtype='float64'."
+    )
+
+
 def score_not_finite(score: float) -> NumericalError:
     """The closing score of a fit is no number."""
     return NumericalError(
@@ -102,6 +111,31 @@ def not_a_checkpoint(path: str) -> FileError:
     return FileError(
         f"{path} is not the manifest of a fit that this version can resume: nothing was changed. Give `checkpoint` "
         "another folder."
+    )
+
+
+def stray_checkpoint(path: str) -> FileError:
+    """A file of another fit, or of another start of this one."""
+    return FileError(
+        f"{path} is not of this fit, or not of the start that it is named after: expected files as this fit wrote "
+        "them. Nothing was changed. Put back the folder as it was, or give `checkpoint` another one."
+    )
+
+
+def older_checkpoint(path: str, versions: str) -> FileError:
+    """Begun by a version whose files do not say to which fit they belong."""
+    return FileError(
+        f"{path} is of a fit that an earlier version has begun ({versions}), whose files do not say to which fit they "
+        "belong: expected one of this version. Nothing was changed. Finish it with that version, or give `checkpoint` "
+        "another folder."
+    )
+
+
+def other_weights(folder: str) -> RPModelsWarning:
+    """Warning: networks of one's own that were made anew."""
+    return RPModelsWarning(
+        f"The networks that were handed in have other weights than those that the fit in {folder} was begun with: it "
+        "goes on from the latter. To begin with the new ones, give `checkpoint` another folder."
     )
 
 

@@ -11,9 +11,25 @@ def bad_value(what: str, expected: str, got: object) -> InputError:
     return InputError(f"{what}: expected {expected}, got {got}.")
 
 
+def needs_memory(argument: str, value: object, needed: float, there: float) -> InputError:
+    """More than the machine has."""
+    return InputError(
+        f"{argument}: expected a value that needs at most {there / 1e9:.3g} GB of this machine's memory, got {value}, "
+        f"which needs {needed / 1e9:.3g} GB. Choose a smaller one."
+    )
+
+
+def unknown_option(kind: str, name: str, known: Sequence[str]) -> ArgumentError:
+    """A verb does not take it."""
+    return ArgumentError(
+        f"Verbs of {kind} take no '{name}': expected {', '.join(known)} beside the data, and what the verb names. "
+        "Leave it out."
+    )
+
+
 def bad_choice(what: str, choices: Iterable[str], got: object) -> InputError:
     """Not one of the names on offer."""
-    return InputError(f"{what}: expected one of {', '.join(choices)}; got {got!r}.")
+    return InputError(f"{what}: expected one of {', '.join(choices)}; got {got!r:.80}.")
 
 
 def unknown_argument(kind: str, name: str, known: Sequence[str]) -> ArgumentError:

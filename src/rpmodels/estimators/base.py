@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rpmodels import errors
 from rpmodels.estimators import files, summary, tables
-from rpmodels.estimators.description import Description, Latents
+from rpmodels.estimators.description import Latents
 from rpmodels.estimators.drift import OnDrift, heed
 from rpmodels.estimators.fit import Fit, fit_to
 from rpmodels.estimators.generative_side import WithGenerativeSide
@@ -33,8 +33,6 @@ CHECKPOINT_EVERY = 30.0
 class RPMEstimator(Results, WithGenerativeSide, Planning, ABC):
     """fit / score / score_samples in scikit-learn's manner. A subclass builds the model and names its verbs."""
 
-    description: ClassVar[Description]
-    """What everybody above asks of an estimator, beside `latents`."""
     gaps: ClassVar[bool] = False
     """Whether rows may be partly missing, which populations can use."""
 
@@ -131,6 +129,7 @@ class RPMEstimator(Results, WithGenerativeSide, Planning, ABC):
         return read(tables.checked(self, X, reset=False), factors=factors, presence=presence, known=known)
 
     def _laid_out(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
+        self.description.check_options(options)
         return self.read(X, **options), Rows()
 
     def apart(self, X: Any, **options: Any) -> Observations:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rpmodels import generative, learning
+from rpmodels.budget import LARGEST
 from rpmodels.checks import Array, Integer, Number, Word
 from rpmodels.estimators import parts
 from rpmodels.estimators.arguments import argument
@@ -48,7 +49,7 @@ class RPCategorical(WithFactors, RPMEstimator):
     refused = OF_STATES
     strong = learning.Strong()
 
-    n_states: int = argument(Integer(2), "K", default=10, kw_only=False)
+    n_states: int = argument(Integer(2, LARGEST), "K", default=10, kw_only=False)
     prior: Any = argument(
         Word("uniform", "learned") | Number(above=0.0) | Array(1),
         "over the states; K probabilities, or a Dirichlet concentration (variational Bayes)", default="uniform",
@@ -109,13 +110,16 @@ class RPCategorical(WithFactors, RPMEstimator):
 
     def state_names(self, factor: str) -> NDArray[Any]:
         """The likeliest label of every state (K,), by a factor of labels that was present for some observations."""
-        names = np.asarray(self._fitted().specs[str(factor)].vocabulary)
-        return np.asarray(names[generative.label_table(self._fitted(), str(factor)).argmax(-1).cpu().numpy()])
+        factor = self._factor(factor)
+        table = generative.label_table(self._fitted(), factor)
+        names = np.asarray(self._fitted().specs[factor].vocabulary)
+        return np.asarray(names[table.argmax(-1).cpu().numpy()])
 
     def predict_label(self, X: Any, factor: str, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
         """The likeliest label of every observation (N,), from whatever other factors are present."""
-        table = generative.label_table(self._fitted(), str(factor)).cpu().numpy()
-        names = np.asarray(self._fitted().specs[str(factor)].vocabulary)
+        factor = self._factor(factor)
+        table = generative.label_table(self._fitted(), factor).cpu().numpy()
+        names = np.asarray(self._fitted().specs[factor].vocabulary)
         others = {name: each for name, each in X.items() if str(name) != str(factor)} if isinstance(X, Mapping) else X
         return np.asarray(names[(self.predict_proba(others, presence=presence) @ table).argmax(-1)])
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rpmodels import checks, errors, learning, log_weight
+from rpmodels import checks, learning, log_weight
 from rpmodels.estimators.angles import AnglePosterior
 from rpmodels.estimators.arguments import GroupOf, argument
 from rpmodels.estimators.base import RPMEstimator
@@ -141,14 +141,9 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
         presence: Mapping[str, Any] | None = None,
     ) -> log_weight.LogWeight:
         """log W itself (eq 4): by a sum over `nodes` angles, or by importance sampling with its standard error."""
-        model = self._fitted()
         observations = self.read(X, presence)
-        if method == "quadrature":
-            return log_weight.by_quadrature(model, observations, nodes)
-        if method != "importance":
-            raise errors.bad_choice("method", ("importance", "quadrature"), method)
-        generator = torch.Generator(model.device).manual_seed(spawn(self.random_state, 4)[3])
-        return log_weight.importance(model, observations, draws, generator)
+        seed = spawn(self.random_state, 4)[3]
+        return log_weight.by_method(method, self._fitted(), observations, draws, nodes, seed)
 
     @property
     def prior_(self) -> AnglePosterior:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from rpmodels import families, integration, learning, log_weight, mixtures
+from rpmodels import checks, families, integration, learning, log_weight, mixtures
 from rpmodels.estimators import parts, posteriors, regularisation
 from rpmodels.estimators.arguments import GroupOf, argument
 from rpmodels.estimators.base import RPMEstimator
@@ -19,7 +19,7 @@ from rpmodels.estimators.drift import OnDrift
 from rpmodels.estimators.groups import Inference
 from rpmodels.estimators.layout import Layout, joined
 from rpmodels.estimators.population_plan import PlanningPopulations
-from rpmodels.estimators.private import WithPrivate
+from rpmodels.estimators.private import WithPrivate, n_private
 from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.free_energy import Score
 from rpmodels.inference import EStep
@@ -75,6 +75,11 @@ class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, W
             self._populations(observations),
         )
 
+    def _numbers(self, observations: Observations) -> tuple[int, int]:
+        latents = self.n_latents + n_private(self._chosen().recognition)
+        full = self._populations(observations) or self._chosen().recognition.covariance == "full"
+        return (latents**2,) * 2 if full else (2 * latents,) * 2
+
     def _move(self) -> learning.Move | None:
         return None
 
@@ -92,6 +97,7 @@ class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, W
 
     def _new(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
         """New data, checked against what the model was fitted to."""
+        self.description.check_options(options)
         return self._read(X, known=self._fitted().specs, **options)
 
     def _laid_out(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
@@ -165,6 +171,7 @@ class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, W
     def _quadrature(
         self, exact: bool, observations: Observations, tolerance: float
     ) -> mixtures.ExpectedLogMixture | None:
+        checks.Flag().check("exact", exact)
         if not exact:
             return None
         found = [cast(families.Gaussian, each.family) for _, each in self._fitted().pattern.recognisers()]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rpmodels import alignment
+from rpmodels import alignment, errors
 
 Arrays = Mapping[str, NDArray[Any]]
 SHARES, STATE = " probabilities", " state"
@@ -241,6 +241,12 @@ class Description:
     """Whether data are one array or list, never a dict of factors."""
     takes: tuple[str, ...] = ()
     """What `fit` and all verbs take beside the data and their presence: "times", "inputs"."""
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Refuse what no verb takes beside the data."""
+        for name in options:
+            if name not in ("presence", *self.takes):
+                raise errors.unknown_option(self.name, name, ("presence", *self.takes))
 
     @property
     def takes_times(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from rpmodels.budget import LARGEST
 from rpmodels.checks import Flag, Integer
 from rpmodels.estimators import tables
 from rpmodels.estimators.arguments import argument
@@ -49,7 +50,7 @@ class RPFA(ContinuousEstimator):
 
     learned_prior: bool = argument(Flag(), "mean and covariance of the prior learned instead of N(0, I)", default=False)
     n_components: int = argument(
-        Integer(1),
+        Integer(1, LARGEST),
         "normals that the latents come from; of several weights, means and covariances are learned",
         default=1,
     )

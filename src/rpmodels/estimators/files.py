@@ -7,17 +7,29 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
-from rpmodels import errors
+from rpmodels import checks, errors
+from rpmodels.checks import ByFactor, Flag, Instance, Integer, Listed, Rule
 from rpmodels.estimators.arguments import Declared, every_argument
-from rpmodels.estimators.names import flat, nested
+from rpmodels.estimators.names import check, flat, nested
 from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
 from rpmodels.learning import Attempt, device_of, dtype_of
 from rpmodels.learning.consumers import HistoryTable
-from rpmodels.persistence import Opened, from_plain, handed_in, open_file, own_parts, save_file, to_plain
+from rpmodels.persistence import (
+    Frugal,
+    Opened,
+    as_written,
+    from_plain,
+    handed_in,
+    open_file,
+    own_parts,
+    save_file,
+    to_plain,
+)
 
 HISTORY = "history."
 GROUPS_OF_FORMAT_1 = {
@@ -35,13 +47,20 @@ ENGINE_1 = {"lent": "extra"}
 """How settings of its engine are called now."""
 FOR_FITTING = ("optimiser", "scheduler", "finish", "callbacks")
 """Arguments that a fitted model does without."""
-PLAIN = ("n_iter_", "stop_reason_", "converged_", "clipped_", "validation_curve_")
-OF_TABLES = ("n_features_in_", "feature_names_in_")
+PLAIN: Mapping[str, Rule] = {
+    "n_iter_": Integer(0), "stop_reason_": Instance(str, called="text"), "converged_": Flag(),
+    "clipped_": ByFactor(Integer(0)), "validation_curve_": Listed(Instance(dict, called="scores")),
+}  # fmt: skip
+"""What a fit leaves beside its model, and what a file may set: nothing else."""
+LATER = ("converged_",)
+"""What files before format 4 need not say."""
+OF_TABLES: Mapping[str, Rule] = {"n_features_in_": Integer(0), "feature_names_in_": Instance(np.ndarray)}
 """What scikit-learn remembers of a table; other forms of data leave none."""
 
 
 def save(estimator: Any, model: FittedRPM, path: str | Path) -> None:
     """Arguments, fitted attributes and model in one file of exactly this name; an older one is replaced as a whole."""
+    checks.Path().check("path", path)
     score: Score = estimator.score_
     about = {
         "class": type(estimator).__name__,
@@ -65,21 +84,43 @@ def load(
     given: Mapping[str, Any],
 ) -> Any:
     """A fitted estimator of one of the `known` classes."""
+    checks.Path().check("path", path)
     opened = open_file(path)
     name = str(opened.about["class"])
     if name not in known:
         raise errors.unknown_class(str(path), name)
     kind = known[name]
-    written = written_arguments(kind, opened.about["arguments"])
-    own = {full.rpartition(".")[2] for full, each in written.items() if own_parts(each)}
-    names = [*kind.declared, *sorted(own | own_parts(opened.recipe))]
+    with as_written(path):
+        written = written_arguments(kind, opened.about["arguments"])
+        own = {full.rpartition(".")[2] for full, each in written.items() if own_parts(each)}
+        names = [*kind.declared, *sorted(own | own_parts(opened.recipe))]
     for part in given:
         if part not in names:
             raise errors.bad_choice("an argument of load", dict.fromkeys(names), part)
+    asked = {"device": device, "dtype": dtype}
+    for each, to in asked.items():
+        if to is not None:
+            every_argument(kind)[f"engine.{each}"].rule.check(each, to)
+    with as_written(path), Frugal(opened.tensors.values()):
+        return _loaded(opened, kind, written, asked, given)
+
+
+def _loaded(
+    opened: Opened,
+    kind: type[Declared],
+    written: Mapping[str, Any],
+    asked: Mapping[str, str | None],
+    given: Mapping[str, Any],
+) -> Any:
+    """The estimator, in the place and precision that were asked for."""
     estimator = kind(**_arguments(opened, kind, written, given))
-    places = {"device": device or _device(written["engine.device"]), "dtype": dtype or written["engine.dtype"]}
+    places = {
+        "device": asked["device"] or _device(written["engine.device"]),
+        "dtype": asked["dtype"] or written["engine.dtype"],
+    }
     changed = {f"engine__{each}": to for each, to in places.items() if to != written[f"engine.{each}"]}
     estimator.set_params(**changed)
+    check(estimator)
     opened = replace(opened, recipe=handed_in(opened.recipe, given))
     model = opened.model(lambda argument, each: _part(opened, argument, each, given))
     estimator.model_ = model.to(device_of(places["device"]), dtype_of(places["dtype"]))  # type: ignore[attr-defined]
@@ -121,8 +162,13 @@ def _device(saved: Any) -> str:
 
 
 def _remember(estimator: Any, opened: Opened) -> None:
-    for name, value in opened.about["fitted"].items():
-        setattr(estimator, name, from_plain(value, str))
+    found = {name: from_plain(value, str) for name, value in opened.about["fitted"].items()}
+    known = {**PLAIN, **OF_TABLES}
+    if not set(found) <= set(known) or not set(PLAIN) - set(found) <= set(() if opened.format > 3 else LATER):
+        raise errors.bad_value("fitted attributes", f"{', '.join(PLAIN)}", ", ".join(found))
+    for name, value in found.items():
+        known[name].check(name, value)
+        setattr(estimator, name, value)
     estimator.restarts_ = [Attempt(**from_plain(each, str)) for each in opened.about["restarts"]]
     estimator.score_ = Score(*from_plain(opened.about["score"], str))
     history = {name: opened.tensors[HISTORY + name].numpy() for name in opened.about["history"]}
@@ -140,7 +186,7 @@ def _argument(opened: Opened, full: str, value: Any, given: Mapping[str, Any]) -
     def missing(kind: str) -> Any:
         if name not in FOR_FITTING:
             raise errors.needs_own_part(str(opened.path), name, kind)
-        warnings.warn(errors.not_for_fitting(name, kind), stacklevel=6)
+        warnings.warn(errors.not_for_fitting(name, kind), stacklevel=7)
         return None
 
     if not isinstance(mine, Mapping):

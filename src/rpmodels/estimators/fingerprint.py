@@ -22,7 +22,8 @@ def fingerprint(estimator: Declared, observations: Observations) -> dict[str, An
     arguments = flat(estimator)
     for name, value in arguments.items():
         if name.rpartition(".")[2] not in IRRELEVANT:
-            about[name] = [to_plain(_in_order(value)), *_of_modules(_in_order(value))]
+            told = architectures if name == "network" else _of_modules
+            about[name] = [to_plain(_in_order(value)), *told(_in_order(value))]
     if arguments.get("training.warm_start") and hasattr(estimator, "model_"):
         about["the fit to start from"] = _of_modules(estimator.model_)
     return about
@@ -45,6 +46,17 @@ def _of_data(observations: Observations) -> str:
 def _in_order(value: Any) -> Any:
     """A dict by its keys: in which order factors were named makes no other fit."""
     return dict(sorted(value.items(), key=lambda each: str(each[0]))) if isinstance(value, Mapping) else value
+
+
+def architectures(value: Any) -> list[str]:
+    """Of what every module that is, or is in, an argument is made: a script that is run again makes other weights."""
+    if isinstance(value, Mapping):
+        return [each for part in value.values() for each in architectures(part)]
+    if not isinstance(value, nn.Module):
+        return []
+    kinds = [f"{name} {type(each).__module__}.{type(each).__qualname__}" for name, each in value.named_modules()]
+    shapes = [f"{name} {each.dtype} {tuple(each.shape)}" for name, each in value.state_dict().items()]
+    return [hashlib.sha256("\n".join([repr(value), *kinds, *shapes]).encode()).hexdigest()]
 
 
 def _of_modules(value: Any) -> list[str]:

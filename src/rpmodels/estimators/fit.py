@@ -1,22 +1,26 @@
 """A fit from observations to its result: seeds, checkpoints, the tournament, and another try after a collapse."""
 
 import math
+import numbers
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+import torch
+
 from rpmodels import errors
-from rpmodels.estimators.fingerprint import fingerprint
+from rpmodels.estimators.fingerprint import architectures, fingerprint
 from rpmodels.estimators.plan import Planning
 from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
 from rpmodels.learning import Attempt, Closing, Context, RPMObjective, Run, closing_of, tournament
 from rpmodels.learning.batches import divide
-from rpmodels.learning.checkpoints import open_checkpoints
+from rpmodels.learning.checkpoints import Checkpoints, open_checkpoints
 from rpmodels.learning.distributed import communicator
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
+from rpmodels.persistence import as_written
 from rpmodels.profile import profile_of
 from rpmodels.sampling_error import excess_of
 from rpmodels.seeding import spawn
@@ -68,18 +72,23 @@ def fit_to(
     """Everything after reading; the estimator is only asked for its arguments and its plan."""
     chosen = estimator._chosen()
     retries = cast(int, chosen.search.retries)
+    observations.check_something()
+    estimator._afford(observations)
     pieces = estimator._pieces(observations)
     training = estimator._training(pieces)
     seeds = communicator().first_does(lambda: spawn(estimator.random_state, 3))
     checkpoints = None
     if checkpoint is not None:
         about = fingerprint(estimator, observations)
-        checkpoints, seeds = open_checkpoints(checkpoint, checkpoint_every, about, seeds)
+        known = isinstance(estimator.random_state, numbers.Integral)
+        checkpoints, seeds = open_checkpoints(checkpoint, checkpoint_every, about, seeds, known)
     data = divide(pieces, training.validation_fraction, seeds[2])
     for attempt in range(1 + retries):
         # The first attempt has the seeds it always had; each further one its own.
         fresh = seeds if attempt == 0 else spawn(seeds[1] + attempt, 3)
         plan = estimator._plan(data, training, fresh[0], before)
+        if checkpoints is not None and before is None and architectures(estimator.network):
+            _as_begun(plan.model, checkpoints, f"weights as given {attempt}")
         watching = list(chosen.training.callbacks or ())
         context = Context(fresh[1], chosen.search.n_jobs, checkpoints, watching, bool(estimator.verbose))
         run, attempts = tournament(plan, data, context)
@@ -95,6 +104,20 @@ def fit_to(
         raise errors.score_not_finite(closing.score)
     run.fitted.profile = profile_of(observations, told_by(run.fitted, observations, closing.values, closing.distances))
     return Fit(run, attempts, closing.score, collapsed)
+
+
+def _as_begun(model: RPM, checkpoints: Checkpoints, key: str) -> None:
+    """Networks of the user's own begin where they began when the fit was begun, which is kept."""
+    saved = checkpoints.load(key)
+    if saved is None:
+        checkpoints.save(key, {"model": model.state_dict()})
+        return
+    with as_written(checkpoints.path(key)):
+        given = model.state_dict()
+        same = all(torch.equal(each, given[name].cpu()) for name, each in saved["model"].items())
+        model.load_state_dict(saved["model"])
+    if not same:
+        warnings.warn(errors.other_weights(str(checkpoints.folder)), stacklevel=5)
 
 
 def _closing(run: Run[RPM], observations: Observations) -> Closing:

@@ -18,6 +18,7 @@ from rpmodels.families import Discrete, Family, FiniteSupport, HasTargets, Joint
 from rpmodels.fitted import FittedRPM
 from rpmodels.generative import Rows
 from rpmodels.observations import Observations
+from rpmodels.observations.arrays import as_array
 from rpmodels.observations.reading import checked_weights
 from rpmodels.seeding import spawn
 
@@ -90,6 +91,7 @@ class WithGenerativeSide(ABC):
             options: as for `latents` (times, presence, inputs)
 
         """
+        (checks.Nothing() | checks.Flag()).check("hide", hide)
         model, name = self._fitted(), self._factor(factor)
         observations, layout = self._laid_out(X, **options)
         found = generative.impute(
@@ -258,13 +260,16 @@ def _picked(values: NDArray[Any], index: NDArray[np.int64], model: FittedRPM, na
 
 def _as_latents(family: Family, z: Any, in_trials: bool) -> Tensor:
     """(n, T, *z), from what the user gave."""
-    values = np.asarray(z)
+    values = as_array("z", z)
     whole = isinstance(family, Discrete)
     columns = (family.latents,) if isinstance(family, HasTargets) else ()
     expected = (("n", "T") if in_trials else ("n",)) + tuple(str(each) for each in columns)
     fits = values.ndim == len(expected) and values.shape[values.ndim - len(columns) :] == columns
-    if not fits or (whole and values.dtype.kind not in "iu") or not np.isfinite(values).all():
-        kind = "states (whole numbers)" if whole else "finite numbers"
+    good = values.dtype.kind in ("iu" if whole else "biuf") and bool(np.isfinite(values).all())
+    if whole and good and fits and isinstance(family, FiniteSupport) and not columns:
+        good = not values.size or 0 <= int(values.min()) <= int(values.max()) < family.n_states
+    if not fits or not good:
+        kind = "states (whole numbers, from 0)" if whole else "finite numbers"
         raise errors.bad_value("z", f"{kind} of shape ({', '.join(expected)})", f"shape {values.shape}")
     if isinstance(family, FiniteSupport | JointStates):
         last = np.asarray(family.n_states if isinstance(family, FiniteSupport) else family.states) - 1

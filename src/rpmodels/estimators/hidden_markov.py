@@ -1,5 +1,6 @@
 """RPHMM: discrete latents that move along time, behind one or several series of observations."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rpmodels import checks, learning
+from rpmodels.budget import LARGEST
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
 from rpmodels.estimators.chains import ChainPosterior, ChainPrior, DescriptionByArguments, Moving, moving
@@ -17,7 +19,7 @@ from rpmodels.estimators.common import OF_STATES, WithFactors
 from rpmodels.estimators.description import Latents
 from rpmodels.estimators.drift import OnDrift
 from rpmodels.estimators.layout import Layout, joined, padded_to
-from rpmodels.estimators.series import check_moves, read_series
+from rpmodels.estimators.series import MOST_STEPS, check_moves, read_series
 from rpmodels.estimators.streams import Stream
 from rpmodels.mixtures import Pooled
 from rpmodels.model import RPM
@@ -62,7 +64,7 @@ class RPHMM(WithFactors, RPMEstimator):
     }
 
     n_states: Any = argument(
-        checks.Integer(2) | checks.ByFactor(checks.Integer(2), key="chain"),
+        checks.Integer(2, LARGEST) | checks.ByFactor(checks.Integer(2, LARGEST), key="chain"),
         "K, or that of every one of several chains by its name", default=5, kw_only=False,
     )  # fmt: skip
     transitions: Any = argument(
@@ -72,7 +74,7 @@ class RPHMM(WithFactors, RPMEstimator):
         default="learned",
     )
     durations: int | None = argument(
-        checks.Nothing() | checks.Integer(2),
+        checks.Nothing() | checks.Integer(2, LARGEST),
         "steps up to which the durations of states are told apart and learned; None: their ends have no memory",
         default=None,
     )
@@ -91,6 +93,11 @@ class RPHMM(WithFactors, RPMEstimator):
     @property
     def _moving(self) -> Moving:
         return moving(self.n_states, self.durations)
+
+    def _numbers(self, observations: Observations) -> tuple[int, int]:
+        states = math.prod(self.n_states.values()) if isinstance(self.n_states, Mapping) else self.n_states
+        states *= self.durations or 1
+        return states, states**2
 
     # ---- building ---------------------------------------------------------------------------
 
@@ -155,7 +162,8 @@ class RPHMM(WithFactors, RPMEstimator):
         return self._read(X, known=self._fitted().specs, presence=presence)
 
     def _laid_out(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
-        return self._new(X, options.pop("presence", None), **options)
+        self.description.check_options(options)
+        return self._new(X, options.get("presence"))
 
     def _posteriors(self, observations: Observations) -> list[ChainPosterior]:
         return [cast(ChainPosterior, each.posterior) for each in self._fitted().posterior(observations)]
@@ -192,7 +200,7 @@ class RPHMM(WithFactors, RPMEstimator):
     @torch.no_grad()
     def forecast(self, X: Any, steps: int = 1, *, presence: Mapping[str, Any] | None = None) -> Any:
         """Probabilities of the states in the steps after the end of every trial: (N, steps, K); (steps, K) of one."""
-        checks.integer("steps", steps, 1)
+        checks.integer("steps", steps, 1, MOST_STEPS)
         observations, layout = self._new(X, presence)
         last = torch.as_tensor(np.maximum(observations.exists.sum(1) - 1, 0), device=self._fitted().device)
         filtered = torch.cat([padded_to(each, observations.n_sites) for each in self._filtered(observations)])

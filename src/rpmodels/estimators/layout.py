@@ -122,9 +122,13 @@ class Recording(Layout):
         """After the end of the last window."""
         return np.asarray(values[-1])
 
+    @property
+    def _step(self) -> float:
+        return float(np.median(np.diff(self.times))) if self.total > 1 else 1.0
+
     def times_ahead(self, times: Clock) -> Clock:
         """On the clock of the recording."""
-        step = times[-1, 1] - times[-1, 0] if times.shape[1] > 1 else np.median(np.diff(self.times))
+        step = times[-1, 1] - times[-1, 0] if times.shape[1] > 1 else self._step
         return np.asarray(self.times[-1] + step * np.arange(1, times.shape[1] + 1))
 
 

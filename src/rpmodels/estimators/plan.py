@@ -8,10 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import ClassVar, cast
 
-from rpmodels import learning
+from rpmodels import budget, learning
 from rpmodels.estimators import parts
 from rpmodels.estimators.building import model_of_states
 from rpmodels.estimators.common import CommonArguments
+from rpmodels.estimators.description import Description
 from rpmodels.estimators.going_on import given_latents, going_on
 from rpmodels.estimators.regularisation import Regularisation, batch_size, either, held_out_share, regularisation
 from rpmodels.fitted import FittedRPM
@@ -24,10 +25,15 @@ from rpmodels.observations import Observations
 from rpmodels.priors import Prior
 from rpmodels.seeding import seeded, spawn
 
+WIDTH = 50
+"""Of the last hidden layer of a network."""
+
 
 class Planning(CommonArguments, ABC):
     """What an estimator must say so that a plan can be made: its model, its starts, and how these are compared."""
 
+    description: ClassVar[Description]
+    """What everybody above asks of an estimator, beside `latents`."""
     low_rate: ClassVar[float] = 0.3
     """Share of the steps in which the learning rate falls."""
     strong: ClassVar[learning.Strong | None] = None
@@ -72,6 +78,22 @@ class Planning(CommonArguments, ABC):
     def _has_straight(self, observations: Observations) -> bool:
         """Whether MLPs of vectors have a linear map beside them, for those whose latents are states."""
         return False
+
+    def _numbers(self, observations: Observations) -> tuple[int, int]:
+        """How many numbers say what a factor says of a site, and how many the prior has at least."""
+        size = getattr(self, self.description.size) if self.description.size else 1
+        return (sum(size.values()),) * 2 if isinstance(size, Mapping) else (size, size)
+
+    def _afford(self, observations: Observations) -> None:
+        """Refuse more latents than the machine has memory for, before there are any."""
+        name = self.description.size
+        if name is None:
+            return
+        each, prior = self._numbers(observations)
+        factors = len(observations.specs)
+        # Of every factor the atoms, and a layer of weights with their gradients and moments.
+        needed = 8.0 * (observations.exists.size * factors * each + 4 * WIDTH * factors * each + prior)
+        budget.afford(name, getattr(self, name), needed)
 
     # ---- what follows -------------------------------------------------------------------------
 
@@ -135,6 +157,7 @@ class Planning(CommonArguments, ABC):
         No restarts, moves or retries: what `fit` adds to `rp.train(model, observations, settings)`.
         """
         engine = self._chosen().engine
+        self._afford(observations)
         with seeded(spawn(self.random_state, 3)[0]):
             model = self._build(self._pieces(observations))
         return model.to(learning.device_of(engine.device), learning.dtype_of(engine.dtype)), self._training(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import errors
+from rpmodels.budget import LARGEST
 from rpmodels.checks import Integer
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.common import CommonArguments
@@ -65,7 +66,7 @@ def _counts(recognition: Recognition | None) -> dict[str, int]:
 class WithPrivate(CommonArguments, ABC):
     """For estimators of continuous latents."""
 
-    n_latents: int = argument(Integer(1), "K: those that all factors share", default=2, kw_only=False)
+    n_latents: int = argument(Integer(1, LARGEST), "K: those that all factors share", default=2, kw_only=False)
 
     @abstractmethod
     def _fitted(self) -> FittedRPM:

@@ -12,6 +12,8 @@ from rpmodels import errors
 from rpmodels.estimators import layout, populations
 from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
 from rpmodels.observations import Observations, adapters, read, recording_on_one_clock
+from rpmodels.observations.arrays import as_flags, as_numbers, by_factor, in_arrays
+from rpmodels.observations.trials import padded_times
 
 SAMPLE = 128
 """Pooled atoms drawn in every training step (docs/results/atoms.md)."""
@@ -21,6 +23,8 @@ ALIGNED_TRIALS = 40
 """As many trials on one grid make a mixture per time good enough (docs/results/atoms.md)."""
 
 
+MOST_STEPS = 100_000
+"""That a forecast goes ahead."""
 OTHER_UNITS = 20.0
 """Steps that differ by this factor are steps in other units."""
 OTHER_STEP = 0.01
@@ -37,6 +41,7 @@ def read_series(
 ) -> tuple[Observations, layout.Layout]:
     """Trials, and the form that results shall have; a recording in pieces of `window` sites, or whole (None)."""
     X, options["times"] = adapters.to_trials(X, options.get("times"))
+    X, options["presence"] = in_arrays(X), by_factor("presence", options.get("presence"))
     factors = None if isinstance(X, Mapping) else populations.columns(factors)
     if layout.is_recording(X):
         return _read_recording(X, factors, window, overlap, options, gaps)
@@ -55,26 +60,30 @@ def _read_recording(
     """Windows as trials, their times counted from their own beginning."""
     cut = dict(options)
     if isinstance(cut.get("times"), Mapping):
-        X, cut["times"], cut["presence"] = recording_on_one_clock(X, cut["times"], cut.get("presence") or {})
+        X, cut["times"], cut["presence"] = recording_on_one_clock(X, cut["times"], cut["presence"])
     total = len(next(iter(X.values())) if isinstance(X, Mapping) else X)
     length = total if window is None else window
     times = np.arange(total, dtype=np.float64)
     places = layout.windows(total, length, length // 2 if overlap else 0)
     if cut.get("times") is not None:
-        times = np.asarray(cut["times"], np.float64)
+        times = as_numbers("times", cut["times"])
         if times.shape != (total,):
             raise errors.bad_value("times", f"shape ({total},), as the recording", f"shape {times.shape}")
+        times = padded_times(times, np.array([total]))[0]
         pieces = [times[start : start + size] for start, size in places]
         # Rounded: differences of stamps that should be equal differ in their last digits.
-        unit = float(np.median(np.diff(times)))
+        unit = float(np.median(np.diff(times))) if total > 1 else 1.0
         cut["times"] = [np.round((piece - piece[0]) / unit, 6) * unit for piece in pieces]
     if cut.get("inputs") is not None:
-        whole = np.asarray(cut["inputs"])
-        if len(whole) != total:
-            raise errors.bad_value("inputs", f"one row for each of the {total} times of the recording", f"{len(whole)}")
+        expected = f"one row for each of the {total} times of the recording"
+        whole = as_numbers("inputs", cut["inputs"], expected)
+        if whole.shape[:1] != (total,):
+            raise errors.bad_value("inputs", expected, f"shape {whole.shape}")
         cut["inputs"] = [whole[start : start + size] for start, size in places]
-    if cut.get("presence") is not None:
-        cut["presence"] = {n: layout.padded(np.asarray(have), places) for n, have in cut["presence"].items()}
+    cut["presence"] = {
+        name: layout.padded(as_flags(f"presence of factor '{name}'", have, ((total,),)), places)
+        for name, have in cut["presence"].items()
+    }
     observations = read(layout.cut(X, places, total), factors=factors, series=True, gaps=gaps, **cut)
     return observations, layout.Recording([s for s, _ in places], [n for _, n in places], times)
 

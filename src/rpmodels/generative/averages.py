@@ -68,7 +68,7 @@ class OnAGrid(Averaging):
     name = "quadrature"
 
     def __init__(self, nodes: int) -> None:
-        self.nodes = checks.integer("nodes", nodes, 2)
+        self.nodes = checks.integer("nodes", nodes, 2, integration.MOST_ANGLES)
 
     def places(self, model: FittedRPM, inferred: Inferred, targets: Targets, family: Family) -> Places:
         """Nodes around q, or all around the circle."""
@@ -88,7 +88,7 @@ class Drawn(Averaging):
     is_drawn = True
 
     def __init__(self, draws: int, generator: torch.Generator) -> None:
-        self.draws = checks.integer("draws", draws, 2)
+        self.draws = checks.integer("draws", draws, 2, integration.MOST_DRAWS)
         self.generator = generator
 
     def places(self, model: FittedRPM, inferred: Inferred, targets: Targets, family: Family) -> Places:
@@ -106,7 +106,8 @@ class UnderQ(Averaging):
     name = "q"
 
     def __init__(self, family: Family, nodes: int, draws: int, generator: torch.Generator) -> None:
-        self.nodes, self.draws, self.generator = nodes, checks.integer("draws", draws, 2), generator
+        self.nodes = checks.integer("nodes", nodes, 1, integration.MOST_NODES)
+        self.draws, self.generator = checks.integer("draws", draws, 2, integration.MOST_DRAWS), generator
         self.is_drawn = _dimensions(family) is None
 
     def places(self, model: FittedRPM, inferred: Inferred, targets: Targets, family: Family) -> Places:
@@ -148,8 +149,7 @@ def averaging(
     That is the sum over finite latents; quadrature for one site and at most three latents; else importance sampling
     for one site, and q itself along series, of which no draws are as probable as all that was seen demands.
     """
-    if method not in METHODS:
-        raise errors.bad_choice("method", METHODS, method)
+    checks.Word(*METHODS).check("method", method)
     every, own = model.prior.family, model.recogniser(name).family
     if isinstance(own, FiniteSupport):
         return OverStates()
@@ -160,8 +160,8 @@ def averaging(
     if method == "importance":
         return Drawn(draws, generator)
     if method == "q":
-        return UnderQ(own, nodes or _usual_nodes(own), draws, generator)
-    chosen = OnAGrid(nodes or _usual_nodes(every))
+        return UnderQ(own, _usual_nodes(own) if nodes is None else nodes, draws, generator)
+    chosen = OnAGrid(_usual_nodes(every) if nodes is None else nodes)
     integration.check_grid(model, sites, chosen.nodes)
     return chosen
 

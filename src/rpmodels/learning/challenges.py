@@ -66,7 +66,7 @@ def _rival(
     kept = champion.checkpoints
     saved = None if kept is None else kept.load(rival.attempt.key)
     if saved is not None:
-        if saved["run"] is None:
+        if saved.get("run", 0) is None:
             return None
         rival.restore(saved)
         return rival

@@ -17,6 +17,7 @@ from rpmodels.learning.run import Run
 from rpmodels.learning.settings import TrainingSettings
 from rpmodels.learning.starts import Start
 from rpmodels.learning.trainable import Model
+from rpmodels.persistence import as_written
 
 
 @dataclass
@@ -87,10 +88,12 @@ class Contender(Generic[Model]):
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Back to a checkpoint."""
-        self.run.restore(saved["run"])
-        self.attempt.lessons = self.run.lessons
-        self.recorded = list(zip(saved["free_energies"], saved["noise"], strict=True))
-        self.attempt.failure = saved["failure"]
+        assert self.checkpoints is not None
+        with as_written(self.checkpoints.path(self.attempt.key)):
+            self.run.restore(saved["run"])
+            self.attempt.lessons = self.run.lessons
+            self.recorded = list(zip(saved["free_energies"], saved["noise"], strict=True))
+            self.attempt.failure = saved["failure"]
 
     def train_to(self, data: Divided, until: int) -> "Contender[Model]":
         """Train to this step and write down the free energy there, or look it up."""

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from rpmodels import errors
+from rpmodels.checks import Nothing, Number
 from rpmodels.learning.agreement import agreed, independent
 from rpmodels.learning.batches import Divided
 from rpmodels.learning.challenges import challenge
@@ -121,7 +122,9 @@ def _agree(field: Field[Model], alive: Sequence[Contender[Model]], reached: int)
             # As with moves: without this file later ones are worth nothing.
             for each in alive:
                 each.checkpoints = None
-    other.attempt.agreement = saved["agreement"]
+    agreement = saved.get("agreement", "nothing")
+    (Nothing() | Number()).check(key, agreement)
+    other.attempt.agreement = agreement
     return other.attempt.agreement is not None
 
 

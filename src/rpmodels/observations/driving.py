@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import errors
+from rpmodels.observations.arrays import as_numbers
 
 
 def padded_inputs(inputs: Any, lengths: NDArray[np.int64]) -> NDArray[np.float64] | None:
@@ -29,14 +30,11 @@ def padded_inputs(inputs: Any, lengths: NDArray[np.int64]) -> NDArray[np.float64
 def _rows(trial: int, values: Any, length: int) -> NDArray[np.float64]:
     """One trial's, checked."""
     name = f"inputs[{trial}]"
-    try:
-        array = np.asarray(values, np.float64)
-    except (TypeError, ValueError) as failure:
-        raise errors.bad_value(name, "numbers", repr(values)[:60]) from failure
+    array = as_numbers(name, values)
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or len(array) != length:
         expected = f"({length}, U), one row for every time of the trial"
-        raise errors.bad_value(name, expected, f"shape {np.shape(values)}")
+        raise errors.bad_value(name, expected, f"shape {array.shape}")
     if not np.isfinite(array).all():
         row = int(np.flatnonzero(~np.isfinite(array).all(1))[0])
         raise errors.bad_value(name, "finite numbers (inputs are known, they cannot be missing)", f"row {row} is not")

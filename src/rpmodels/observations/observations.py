@@ -123,6 +123,11 @@ class Observations:
         something = np.any([have.any(1) for have in self.present.values()], axis=0)
         return np.flatnonzero(something & (self.weights > 0))
 
+    def check_something(self) -> None:
+        """Refuse data of which nothing is there."""
+        if not len(self.usable()):
+            raise errors.all_missing(list(self.specs))
+
     def check_whole(self, populations: Collection[str]) -> None:
         """Refuse rows that are partly missing, but in populations, each of whose channels can be."""
         for name, (n, t) in self.gaps.items():
@@ -155,10 +160,9 @@ class Observations:
 
         `across_sites` says whether the prior lets sites of one trial teach each other; channels of populations do.
         """
+        self.check_something()
         weighted = {name: have & (self.weights > 0)[:, None] for name, have in self.present.items()}
         counts = {name: int(have.sum()) for name, have in weighted.items()}
-        if not any(counts.values()):
-            raise errors.all_missing(list(counts))
         if len(counts) * (self.n_sites if across_sites else 1) == 1 and not populations:
             raise errors.nothing_to_learn(next(iter(counts)), self.n_sites)
         for name, count in counts.items():

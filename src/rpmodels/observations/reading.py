@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from rpmodels import errors
+from rpmodels.checks import shown
+from rpmodels.observations.arrays import as_array, as_flags, as_numbers, by_factor, columns_of, is_mixed
 from rpmodels.observations.driving import padded_inputs
 from rpmodels.observations.observations import FactorSpec, Observations
 from rpmodels.observations.stored import Stored, stored
@@ -48,11 +49,11 @@ def read(
     for name in named:
         if known is not None and name not in known:
             raise errors.unknown_factor(name, list(known))
-    for name in presence or {}:
+    asked: Mapping[str, Any] = by_factor("presence", presence)
+    for name in asked:
         if name not in named:
             raise errors.unknown_factor(name, list(named))
     trials = {name: _trials(name, value, series) for name, value in named.items()}
-    asked: Mapping[str, Any] = presence or {}
     if isinstance(times, Mapping):
         clock = on_one_clock(trials, times, asked)
         trials, times, asked = clock.factors, clock.times, clock.sampled
@@ -94,7 +95,7 @@ def _by_name(data: Any, factors: Mapping[str, Any] | None) -> dict[str, Any]:
         return {str(name): value for name, value in data.items()}
     if factors is None:
         return {"x": data}
-    table = np.asarray(data) if _is_mixed(data) else _array("the data", data)
+    table = np.asarray(data) if is_mixed(data) else as_array("the data", data)
     if table.ndim < 2:
         raise errors.bad_value("data with factors=", "an array of at least 2 axes", f"shape {table.shape}")
     width = table.shape[-1]
@@ -103,59 +104,8 @@ def _by_name(data: Any, factors: Mapping[str, Any] | None) -> dict[str, Any]:
         picked = np.arange(width)[columns] if isinstance(columns, slice) else np.atleast_1d(np.asarray(columns))
         if picked.dtype.kind not in "iu" or picked.size == 0 or picked.min() < -width or picked.max() >= width:
             raise errors.bad_columns(name, columns, width)
-        named[str(name)] = _columns(table[..., picked])
+        named[str(name)] = columns_of(table[..., picked])
     return named
-
-
-def _is_mixed(data: Any) -> bool:
-    """Whether a table holds numbers beside words: its columns are then read one factor at a time."""
-    kind = getattr(getattr(data, "dtype", None), "kind", "")
-    return kind == "O" and any(isinstance(each, str) for each in np.asarray(data).flat)
-
-
-def _columns(block: NDArray[Any]) -> NDArray[Any]:
-    """Some columns of a table: one column of words is a label per row, objects without words are numbers."""
-    if block.dtype.kind == "O" and not any(isinstance(each, str) for each in block.flat):
-        return block.astype(np.float64)
-    return block[..., 0] if block.dtype.kind in "OUS" and block.shape[-1] == 1 else block
-
-
-def _array(name: str, value: Any) -> NDArray[Any]:
-    """A numpy array of numbers or strings."""
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu()
-        value = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
-    elif isinstance(value, Sequence) and value and isinstance(value[0], torch.Tensor):
-        value = [each.detach().cpu().numpy() for each in value]
-    if isinstance(value, np.ma.MaskedArray) and value.dtype.kind in "biuf":
-        value = np.ma.filled(value.astype(float), np.nan)  # what is masked is missing
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError) as failure:
-        raise errors.ragged(name) from failure
-    if array.dtype.kind == "O":
-        array = _from_objects(name, array)
-    if array.dtype.kind not in "biufUS" or isinstance(value, np.ma.MaskedArray):
-        raise errors.bad_dtype(name, str(array.dtype))
-    if array.dtype.kind == "S":
-        return array.astype(str)
-    return _native(array)
-
-
-def _native(array: NDArray[Any]) -> NDArray[Any]:
-    """In a byte order and a width that torch knows."""
-    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
-        array = array.astype(np.float64)
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-
-
-def _from_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """Strings with gaps are welcome as labels; any other objects are not."""
-    kinds = {type(item) for item in array.flat}
-    gaps = all(item is None or isinstance(item, str) or item != item for item in array.flat)  # noqa: PLR0124
-    if gaps and any(issubclass(kind, str) for kind in kinds):
-        return np.array([item if isinstance(item, str) else "" for item in array.flat]).reshape(array.shape)
-    raise errors.bad_dtype(name, f"object ({', '.join(sorted(kind.__name__ for kind in kinds))})")
 
 
 def _trials(name: str, value: Any, series: bool) -> PaddedTrials:
@@ -166,14 +116,14 @@ def _trials(name: str, value: Any, series: bool) -> PaddedTrials:
     if isinstance(value, Dataset):  # of labels, which are few numbers
         value = np.array([np.asarray(value[n]).item() for n in range(len(value))])  # type: ignore[arg-type]
     if not series:
-        array = _array(name, value)
+        array = as_array(name, value)
         if array.ndim == 0:
             raise errors.bad_value(f"factor '{name}'", "an array with observations along its first axis", "a scalar")
         return PaddedTrials(array[:, None], np.ones(len(array), np.int64))
     if isinstance(value, Sequence) and not isinstance(value, str):
-        parts = [None if trial is None else _array(f"{name}[{n}]", trial) for n, trial in enumerate(value)]
+        parts = [None if trial is None else as_array(f"{name}[{n}]", trial) for n, trial in enumerate(value)]
         return PaddedTrials.gathered(name, parts)
-    array = _array(name, value)
+    array = as_array(name, value)
     if array.ndim < 2:
         raise errors.bad_value(f"factor '{name}'", "(N, T, *event), or a list of trials", f"shape {array.shape}")
     return PaddedTrials(array, np.full(len(array), array.shape[1], np.int64))
@@ -182,13 +132,7 @@ def _trials(name: str, value: Any, series: bool) -> PaddedTrials:
 def _presence(name: str, asked: Any, exists: NDArray[np.bool_]) -> NDArray[np.bool_]:
     if asked is None:
         return exists.copy()
-    array = np.asarray(asked)
-    if array.dtype.kind != "b" or array.shape not in ((len(exists),), exists.shape):
-        raise errors.bad_value(
-            f"presence of factor '{name}'",
-            f"booleans of shape ({len(exists)},) or {exists.shape}",
-            f"{array.dtype} of shape {array.shape}",
-        )
+    array = as_flags(f"presence of factor '{name}'", asked, ((len(exists),), exists.shape))
     return np.asarray(exists & (array[:, None] if array.ndim == 1 else array))
 
 
@@ -206,6 +150,8 @@ def _factor(
     if scalar:
         array = np.asarray(array)[..., None]
     spec = FactorSpec(tuple(int(length) for length in array.shape[2:]))
+    if 0 in spec.event_shape:
+        raise errors.no_columns(name, spec.event_shape)
     if before is not None and before != spec:
         raise errors.event_shape(name, before.event_shape, spec.event_shape, before.is_label)
     if isinstance(array, Stored):
@@ -272,11 +218,10 @@ def checked_weights(weights: Any, count: int) -> NDArray[np.float64]:
     """Of observations, with mean one; equal where none are given."""
     if weights is None:
         return np.ones(count)
-    array = np.asarray(weights, np.float64)
+    expected = f"{count} finite numbers ≥ 0, not all zero"
+    array = as_numbers("sample weights", weights, expected)
     good = array.shape == (count,) and bool(np.isfinite(array).all()) and bool((array >= 0).all())
     if not good or array.sum() == 0:
-        raise errors.bad_value(
-            "sample weights", f"{count} finite numbers ≥ 0, not all zero", f"shape {array.shape}, dtype {array.dtype}"
-        )
+        raise errors.bad_value("sample weights", expected, f"shape {array.shape}: {shown(weights)}")
     # Their scale means nothing, but a new observation counts 1 among the atoms: so shall these on average.
     return np.asarray(array / array[array > 0].mean())

@@ -17,6 +17,10 @@ from rpmodels.carriers import kept_double
 
 ScalingName = Literal["auto", "none", "standard", "robust", "sqrt", "unit"]
 NAMES: tuple[str, ...] = ("auto", "none", "standard", "robust", "sqrt", "unit")
+TINY, HUGE = 1e-30, 1e30
+"""Scales beyond which squares leave the range of single precision."""
+ORDINARY = (1e-140, 1e140)
+"""Sizes of numbers that have squares in double precision."""
 CLIP = 4.0
 """Standardised inputs are clipped here: one outlier of 27 sd can throw a posterior outside its prior."""
 
@@ -69,6 +73,8 @@ class Affine(Scaling):
         """Scaled and clipped."""
         # Centred in their own precision, then rounded. Bytes and the like need no more than the model's.
         values = rows if rows.dtype in (torch.float64, torch.int64) else rows.to(dtype)
+        if self.scale.numel() and not bool((self.scale > TINY).all() & (self.scale + self.offset.abs() < HUGE).all()):
+            values = rows.double()  # whose own numbers are beyond single precision
         if self.root:
             values = values.clamp_min(0).sqrt()
         wide = torch.promote_types(values.dtype, dtype)
@@ -122,9 +128,9 @@ def _affine(factor: str, rows: NDArray[Any], name: str) -> Scaling:
     if name == "robust":
         low, offset, high = np.percentile(values, [25, 50, 75], axis=axis)
         # More than half the values equal (sparse data): the quartiles say nothing, the spread does.
-        scale = np.where(high > low, (high - low) / 1.349, values.std(axis=axis, dtype=np.float64))
+        scale = np.where(high > low, (high - low) / 1.349, _centre_and_spread(values, axis)[1])
     else:
-        offset, scale = values.mean(axis=axis, dtype=np.float64), values.std(axis=axis, dtype=np.float64)
+        offset, scale = _centre_and_spread(values, axis)
     constant = np.asarray(values.max(axis=axis) == values.min(axis=axis))
     if constant.any():
         warnings.warn(errors.constant_channels(factor, np.flatnonzero(np.atleast_1d(constant))), stacklevel=2)
@@ -133,3 +139,12 @@ def _affine(factor: str, rows: NDArray[Any], name: str) -> Scaling:
     scaling.clipped = int((np.abs(values - offset) > CLIP * scale).sum())
     scaling.seen = int(values.size)
     return scaling
+
+
+def _centre_and_spread(values: NDArray[Any], axis: int | None) -> tuple[Any, Any]:
+    """Mean and sd; of numbers whose squares overflow or vanish in units in which they do not."""
+    reach = float(np.abs(values).max(initial=0))
+    unit = reach if reach > 0 and not ORDINARY[0] < reach < ORDINARY[1] else 1.0
+    inside = values if unit == 1.0 else np.asarray(values, np.float64) / unit
+    mean, sd = inside.mean(axis=axis, dtype=np.float64), inside.std(axis=axis, dtype=np.float64)
+    return mean * unit, sd * unit

@@ -67,6 +67,7 @@ def warn_if_smoothed(
         if not len(whole):
             continue
         x = np.asarray(array[whole], np.float64)
+        x = x / max(float(np.abs(x).max(initial=0.0)), np.finfo(float).tiny)  # whose squares are numbers, too
         first = np.square(np.diff(x, axis=1)).mean((0, 1))
         second = np.square(np.diff(x, n=2, axis=1)).mean((0, 1))
         moving = first > 0

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import errors
+from rpmodels.observations.arrays import as_array, as_flags, as_numbers, by_factor
 
 Lengths = NDArray[np.int64]
 Presence = dict[str, NDArray[np.bool_]]
@@ -77,21 +78,26 @@ def padded_times(times: Any, lengths: Lengths, what: str = "times") -> NDArray[n
     exists = np.arange(longest)[None] < lengths[:, None]
     if times is None:
         return np.broadcast_to(np.arange(longest, dtype=np.float64), exists.shape)
-    if isinstance(times, Sequence) and len(times) == len(lengths) and (times[0] is None or np.ndim(times[0]) == 1):
+    if isinstance(times, Sequence) and len(times) == len(lengths) and all(map(_is_clock, times)):
         padded = np.zeros(exists.shape)
         for n, each in enumerate(times):
             length = max(0, int(lengths[n]))
             if (0 if each is None else len(each)) != length:
                 raise errors.bad_value(f"{what}[{n}]", f"{length} times", "None" if each is None else f"{len(each)}")
-            padded[n, :length] = [] if each is None else np.asarray(each, np.float64)
+            padded[n, :length] = [] if each is None else as_numbers(f"{what}[{n}]", each)
     else:
-        array = np.asarray(times, np.float64)
+        array = as_numbers(what, times, f"numbers of shape ({longest},) or {exists.shape}")
         if array.shape not in ((longest,), exists.shape):
             raise errors.bad_value(what, f"shape ({longest},) or {exists.shape}", f"shape {array.shape}")
         padded = np.broadcast_to(array, exists.shape)
     if not np.isfinite(padded[exists]).all() or bool((np.diff(padded, axis=1)[exists[:, 1:]] <= 0).any()):
         raise errors.bad_value(what, "finite and strictly increasing within every trial", "times that are not")
     return padded
+
+
+def _is_clock(times: Any) -> bool:
+    """Whether this may be the times of one trial."""
+    return times is None or (isinstance(times, Sequence | np.ndarray) and np.ndim(times) == 1)
 
 
 @dataclass(frozen=True)
@@ -143,10 +149,12 @@ def recording_on_one_clock(
     """The same for one long recording {name: (T_j, *event)}: its values, times (T,) and presence (T,)."""
     if not isinstance(data, Mapping):
         raise errors.bad_value("data with times per factor", "a dict of factors", type(data).__name__)
-    arrays = {str(name): np.asarray(value)[None] for name, value in data.items()}
+    arrays = {str(name): as_array(str(name), value)[None] for name, value in data.items()}
     single = {name: PaddedTrials(each, np.array([each.shape[1]])) for name, each in arrays.items()}
-    asked = {str(name): np.asarray(each)[None] for name, each in presence.items()}
-    clock = on_one_clock(single, {str(name): np.asarray(each)[None] for name, each in times.items()}, asked)
+    asked = {name: as_flags(f"presence of factor '{name}'", each, ((arrays[name].shape[1],),))[None]
+             for name, each in by_factor("presence", presence).items() if name in arrays}  # fmt: skip
+    given = {str(name): as_numbers(f"times of '{name}'", each)[None] for name, each in times.items()}
+    clock = on_one_clock(single, given, asked)
     values = {name: each.array[0] for name, each in clock.factors.items()}
     return values, clock.times[0], {name: each[0] for name, each in clock.sampled.items()}
 
@@ -154,8 +162,5 @@ def recording_on_one_clock(
 def _per_time(name: str, asked: Any, trials: PaddedTrials) -> NDArray[np.bool_]:
     if asked is None:
         return np.ones((1, 1), bool)
-    array = np.asarray(asked)
-    if array.dtype.kind != "b" or array.shape not in (trials.array.shape[:1], trials.array.shape[:2]):
-        shapes = f"booleans of shape {trials.array.shape[:1]} or {trials.array.shape[:2]}"
-        raise errors.bad_value(f"presence of factor '{name}'", shapes, f"{array.dtype} of shape {array.shape}")
+    array = as_flags(f"presence of factor '{name}'", asked, (trials.array.shape[:1], trials.array.shape[:2]))
     return array[:, None] if array.ndim == 1 else array

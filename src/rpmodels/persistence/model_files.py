@@ -18,9 +18,10 @@ from rpmodels.fitted import FittedRPM
 from rpmodels.mixtures import AtomMixture
 from rpmodels.model import RPM
 from rpmodels.observations import FactorSpec
-from rpmodels.persistence import plain, recipes
+from rpmodels.persistence import plain, recipes, schema
+from rpmodels.persistence.frugal import Frugal
 from rpmodels.persistence.profiles import described_profile, made_profile
-from rpmodels.persistence.sealed import open_sealed, write_sealed
+from rpmodels.persistence.sealed import as_written, open_sealed, write_sealed
 from rpmodels.recognition import LookupTable, RecognitionFactor
 
 FORMAT = 4
@@ -48,7 +49,8 @@ class Opened:
     def model(self, missing: Missing) -> FittedRPM:
         """The fitted model on the CPU, in the precision it was saved in."""
         own = {n.removeprefix(MODEL): each for n, each in self.tensors.items() if n.startswith(MODEL)}
-        model = _built(self.recipe, own, missing)
+        with Frugal(own.values()):
+            model = _built(self.recipe, own, missing)
         expected = model.state_dict()
         differing = sorted(
             name
@@ -57,6 +59,9 @@ class Opened:
         )
         if differing:
             raise errors.parts_do_not_fit(str(self.path), differing)
+        unknown = [name for name, each in own.items() if each.is_floating_point() and bool(each.isnan().any())]
+        if unknown:
+            raise errors.not_numbers_in_file(str(self.path), unknown)
         model.load_state_dict(own)
         if self.format < 3:
             _multiplied(model)
@@ -77,6 +82,8 @@ def open_file(path: str | Path) -> Opened:
     content, tensors = open_sealed(path, FORMAT)
     if "recipe" not in content:
         raise errors.not_a_model_file(str(path), "it holds a checkpoint")
+    with as_written(path):
+        schema.check(content, content["format"])
     if content["format"] == 1:
         tensors = {_renamed(name): each for name, each in tensors.items()}
     recipe = content["recipe"] if content["format"] > 2 else _with_gains(content["recipe"])

@@ -49,6 +49,13 @@ def _tagged(value: Any) -> Any:
     return {"$custom": recipe["custom"]} if recipes.is_custom(recipe) else {"$part": recipe}
 
 
+def _array(values: Any, dtype: Any) -> Any:
+    """Of numbers or strings: no objects, whatever a file says."""
+    if not isinstance(dtype, str) or np.dtype(dtype).kind not in "biufcU":
+        raise errors.unknown_part(f"array of {dtype}")
+    return np.array(values, dtype=dtype)
+
+
 def from_plain(value: Any, missing: Missing) -> Any:
     """The value again; `missing` is asked for what was only named."""
     if isinstance(value, list):
@@ -57,7 +64,7 @@ def from_plain(value: Any, missing: Missing) -> Any:
         return value
     (tag, content), *_ = value.items()
     readers: dict[str, Callable[[], Any]] = {
-        "$array": lambda: np.array(from_plain(content, missing), dtype=value["dtype"]),
+        "$array": lambda: _array(from_plain(content, missing), value["dtype"]),
         "$number": lambda: float(content),
         "$tuple": lambda: tuple(from_plain(each, missing) for each in content),
         "$slice": lambda: slice(*(from_plain(each, missing) for each in content)),

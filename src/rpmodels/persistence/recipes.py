@@ -109,7 +109,7 @@ def make(recipe: Recipe, missing: Callable[[str, str], Any], argument: str) -> A
     if kind in ("AdditiveKernel", "ProductKernel"):
         return KERNELS[kind](*arguments["kernels"])
     listed = {**BY_ARGUMENTS, **KERNELS}
-    if kind not in listed:
+    if not isinstance(kind, str) or kind not in listed:
         raise errors.unknown_part(str(kind))
     return listed[kind](**arguments)
 
@@ -135,8 +135,16 @@ def _made(value: Any, missing: Callable[[str, str], Any], argument: str) -> Any:
     if "number" in value:
         return float(value["number"])
     if "tensor" in value:  # ones: what they are comes from the file's tensors, but a scale or a count must not be 0
-        return torch.ones(value["tensor"], dtype=getattr(torch, value["dtype"]))
+        return torch.ones(value["tensor"], dtype=_dtype(value["dtype"]))
     return make(dict(value), missing, argument)
+
+
+def _dtype(name: Any) -> torch.dtype:
+    """By its name; a file asks torch for nothing else."""
+    found = getattr(torch, name, None) if isinstance(name, str) else None
+    if not isinstance(found, torch.dtype):
+        raise errors.unknown_part(str(name))
+    return found
 
 
 def _ordinary(kernel: Any) -> bool:

@@ -5,7 +5,8 @@ Nothing in such a file is ever executed, and a damaged one is told from a whole 
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file as write_tensors
 from torch import Tensor
 
-from rpmodels import errors
+from rpmodels import checks, errors
 from rpmodels.versions import __version__
 from rpmodels.writing import write_atomically
 
@@ -40,22 +41,45 @@ def write_sealed(path: str | Path, form: int, content: Mapping[str, Any], tensor
 def open_sealed(path: str | Path, newest: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Header and tensors of a file that is one of ours, whole, and of a format we know."""
     place = Path(path)
-    if not place.is_file():
-        raise FileNotFoundError(errors.no_such_file(str(path)))
     try:
+        if not place.exists():
+            raise FileNotFoundError(errors.no_such_file(str(path)))
+        if not place.is_file():
+            raise errors.not_a_model_file(str(path), "it is no regular file")
         with safe_open(str(place), framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         header = metadata[HEADER]
         whole = _digest(header, tensors) == metadata[DIGEST]
+    except (FileNotFoundError, errors.FileError):
+        raise
     except (SafetensorError, KeyError, ValueError, OSError, RuntimeError) as failure:
         raise errors.not_a_model_file(str(path), failure) from failure
     if not whole:
         raise errors.damaged_file(str(path))
-    content = json.loads(header)
-    if content["format"] > newest:
-        raise errors.newer_format(str(path), content["format"], newest, content["version"])
+    with as_written(path):
+        content = json.loads(header)
+        form = content["format"]
+        checks.Integer(1).check("its format", form)
+    if form > newest:
+        raise errors.newer_format(str(path), form, newest, str(content.get("version", "?")))
     return content, tensors
+
+
+@contextmanager
+def as_written(path: str | Path) -> Iterator[None]:
+    """Inside, a file is taken at its word; whatever goes wrong then is the file's fault, and is told as one sentence.
+
+    The digest tells damage from whole files. It is no signature: whoever makes a file can seal it.
+    """
+    try:
+        yield
+    except errors.RPModelsError as failure:
+        if isinstance(failure, errors.FileError | errors.ArgumentError):
+            raise
+        raise errors.malformed(str(path), failure) from failure
+    except (Exception, RecursionError) as failure:
+        raise errors.malformed(str(path), f"{type(failure).__name__}: {str(failure)[:200]}") from failure
 
 
 def _digest(header: str, tensors: Mapping[str, Tensor]) -> str:

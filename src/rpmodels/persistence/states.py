@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rpmodels import errors
 from rpmodels.persistence.plain import from_plain, to_plain
-from rpmodels.persistence.sealed import open_sealed, write_sealed
+from rpmodels.persistence.sealed import as_written, open_sealed, write_sealed
 
 FORMAT = 1
 TENSOR = "$tensor:"
@@ -29,7 +29,21 @@ def load_state(path: Path) -> Any:
     content, tensors = open_sealed(path, FORMAT)
     if "state" not in content:
         raise errors.not_a_model_file(str(path), "it holds no checkpoint")
-    return with_tensors(from_plain(content["state"], _refuse), tensors)
+    with as_written(path):
+        _check_plain(content["state"])
+        return with_tensors(from_plain(content["state"], _refuse), tensors)
+
+
+def _check_plain(value: Any) -> None:
+    """Refuse parts: a state is numbers and text, and nothing in it is ever built."""
+    if isinstance(value, dict):
+        if "$part" in value:
+            _refuse("part")
+        for each in value.values():
+            _check_plain(each)
+    elif isinstance(value, list):
+        for each in value:
+            _check_plain(each)
 
 
 def _refuse(kind: str) -> Any:
