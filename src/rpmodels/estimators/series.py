@@ -78,7 +78,7 @@ def _read_recording(
         expected = f"one row for each of the {total} times of the recording"
         whole = as_numbers("inputs", cut["inputs"], expected)
         if whole.shape[:1] != (total,):
-            raise errors.bad_value("inputs", expected, f"shape {whole.shape}")
+            raise errors.bad_value("inputs", expected, f"{len(whole)}" if whole.ndim else "one number")
         cut["inputs"] = [whole[start : start + size] for start, size in places]
     cut["presence"] = {
         name: layout.padded(as_flags(f"presence of factor '{name}'", have, ((total,),)), places)
