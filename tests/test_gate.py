@@ -3,8 +3,11 @@
 import os
 import signal
 import stat
+import struct
 import time
 import warnings
+import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +19,7 @@ from data import clusters, views
 from processes import start
 from registry import ESTIMATORS, made
 from rpmodels import budget, writing
+from rpmodels.commands import folders, reading
 from rpmodels.errors import ArgumentError, FileError, InputError, NumericalError, RPModelsError, RPModelsWarning
 from rpmodels.errors.kinds import LONGEST
 from rpmodels.observations.arrays import as_array, as_numbers, by_factor
@@ -302,3 +306,79 @@ def test_a_kill_in_save_leaves_a_whole_file(tmp_path):
 @pytest.mark.soak
 def test_many_kills_in_save_leave_a_whole_file(tmp_path):
     check_kills_in_save(tmp_path, int(os.environ.get("RPMODELS_KILLS", "20")))
+
+
+# ---- files on the command line ----------------------------------------------------------------------
+
+
+def header(shape, descr="<f8"):
+    text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}}}".encode()
+    text += b" " * (64 - (10 + len(text) + 1) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
+
+
+def test_headers_that_lie_about_their_size(tmp_path):
+    lie = header((10**12,))
+    (tmp_path / "lie.npy").write_bytes(lie)
+    (tmp_path / "nested.npy").write_bytes(header("(" * 500 + ")" * 500))
+    with zipfile.ZipFile(tmp_path / "lie.npz", "w") as archive:
+        archive.writestr("a.npy", lie)
+    for name in ("lie.npy", "lie.npz", "nested.npy"):
+        with pytest.raises(InputError, match=f"{name} cannot be read") as told:
+            reading._arrays_in(tmp_path / name)
+        assert len(str(told.value)) < 1000
+    np.savez(tmp_path / "good.npz", a=A, b=np.zeros((0, 3)))
+    np.testing.assert_array_equal(reading._arrays_in(tmp_path / "good.npz")["a"], A)
+
+
+def test_archives_that_are_larger_than_the_memory(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "zeros.npz", a=np.zeros(10**6))
+    monkeypatch.setattr(budget, "memory", lambda: 10**6)
+    with pytest.raises(InputError, match="arrays that fit into memory"):
+        reading._arrays_in(tmp_path / "zeros.npz")
+
+
+def test_integers_beyond_all_arrays_are_numbers_and_long_fields_are_cut(tmp_path):
+    pytest.importorskip("pandas")
+    rows = "\n".join(f"{n},{n * n % 7}" for n in range(30))
+    (tmp_path / "big.csv").write_text(f"c0,c1\n99999999999999999999999,1\n{rows}\n")
+    (tmp_path / "field.csv").write_text("c0,c1\nx" + "1" * 10**6 + ",1\n1,2\n")
+    factors = reading.Reading({"a": ["c0"], "b": ["c1"]})
+    found = reading.read_files([tmp_path / "big.csv"], rp.RPCategorical.description, factors)
+    assert found.factors["a"].dtype == np.float64
+    assert found.factors["a"][0] == 1e23
+    with pytest.raises(InputError, match="expected numbers, got 'x111") as told:
+        reading.read_files([tmp_path / "field.csv"], rp.RPCategorical.description, factors)
+    assert len(str(told.value)) < 1000
+
+
+@pytest.mark.parametrize("moment", range(6))
+def test_a_run_that_is_killed_while_files_are_exchanged_leaves_a_whole_fit(moment, tmp_path, monkeypatch):
+    """Wherever it stops: the files of one fit, all of them, once somebody comes again."""
+    record = '{"command": 1, "estimator": 2, "score": 3, "fit": "%s"}'
+
+    def writers(which):
+        texts = {"model.rpm": which, "latents.npz": which, folders.RECORD: record % which}
+        return {name: partial(Path.write_text, data=text) for name, text in texts.items()}
+
+    folders.replace_files(tmp_path, writers("old"))
+    moves, replace = 0, Path.replace
+
+    def stopping(self, target):
+        nonlocal moves
+        if Path(self).parent != Path(target).parent and not Path(self).parent.name.endswith(writing.WRITING):
+            moves += 1
+            if moves > moment:
+                os._exit(0)
+        return replace(self, target)
+
+    child = os.fork()
+    if not child:
+        monkeypatch.setattr(Path, "replace", stopping)
+        folders.replace_files(tmp_path, writers("new"))
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    folders._recover(tmp_path)
+    found = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert set(found) == {"model.rpm", "latents.npz", folders.RECORD}
+    assert {"new" if "new" in text else "old" for text in found.values()} == {"old"}
