@@ -340,8 +340,10 @@ def test_the_fingerprint_sees_through_groups():
     assert of(tol=0.1, dropout=0.2) == of(dropout=0.2, tol=0.1)
     differing = {name for name, value in of(tol=0.1, dropout=0.2).items() if value != of()[name]}
     assert differing == {"training.tol", "recognition.dropout"}
-    shifted = torch.nn.Linear(3, 2)
-    assert of(network=torch.nn.Linear(3, 2)) != of(network=shifted)
+    # A network of one's own by what it is made of, not by weights that every run of a script makes anew.
+    assert of(network=torch.nn.Linear(3, 2)) == of(network=torch.nn.Linear(3, 2))
+    assert of(network=torch.nn.Linear(3, 2)) != of(network=torch.nn.Linear(3, 2, bias=False))
+    assert of(network=torch.nn.Linear(3, 2)) != of(network=torch.nn.Sequential(torch.nn.Linear(3, 2)))
 
 
 @pytest.mark.soak

@@ -1,9 +1,11 @@
 """Fits that are killed, interrupted, resumed or continued: the same numbers, bit for bit, or a clear refusal."""
 
 import importlib
+import json
 import math
 import os
 import resource
+import shutil
 import signal
 import time
 import warnings
@@ -188,6 +190,100 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
     victim.write_bytes(bytes(content))
     with pytest.raises(FileError, match=victim.name):
         categorical().fit(clusters(), checkpoint=tmp_path)
+
+
+def moved(folder, other):
+    """The checkpoints of one folder under the names of another's."""
+    for theirs, ours in zip(sorted(other.glob("*.checkpoint")), sorted(folder.glob("*.checkpoint")), strict=False):
+        ours.write_bytes(theirs.read_bytes())
+
+
+def swapped(folder, _):
+    """The files of two starts exchanged."""
+    one, two = sorted(folder.glob("as-given-*.checkpoint"))[0], sorted(folder.glob("linear-states*.checkpoint"))[0]
+    kept = one.read_bytes()
+    one.write_bytes(two.read_bytes())
+    two.write_bytes(kept)
+
+
+def flipped(folder, _):
+    """One bit of a seed."""
+    path = folder / "manifest.json"
+    seed = str(json.loads(path.read_text())["seeds"][1])
+    path.write_text(path.read_text().replace(seed, seed[:-1] + chr(ord(seed[-1]) ^ 1)))
+
+
+def seeded_otherwise(folder, _):
+    """Another seed under a seal of its own: what it must be follows from random_state."""
+    path = folder / "manifest.json"
+    content = json.loads(path.read_text())
+    del content[checkpoints_module.SEAL]
+    content["seeds"][1] ^= 1
+    path.write_text(json.dumps({**content, checkpoints_module.SEAL: checkpoints_module._digest(content)}))
+
+
+def begun_earlier(folder, _):
+    """As versions wrote it whose files do not say to which fit they belong."""
+    path = folder / "manifest.json"
+    content = json.loads(path.read_text()) | {"format": 1}
+    del content[checkpoints_module.SEAL]
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (moved, "not of this fit"), (swapped, "not of the start"), (flipped, "manifest.json is damaged"),
+        (seeded_otherwise, "random_state"), (begun_earlier, "an earlier version has begun"),
+    ],
+    ids=lambda each: getattr(each, "__name__", ""),
+)  # fmt: skip
+def test_files_that_belong_elsewhere_are_named(change, said, two_fits, tmp_path):
+    mine, other = tmp_path / "mine", two_fits[1]
+    shutil.copytree(two_fits[0], mine)
+    change(mine, other)
+    before = {path: path.read_bytes() for path in mine.iterdir()}
+    with pytest.raises(FileError, match=said):
+        brief().fit(clusters(), checkpoint=mine)
+    assert {path: path.read_bytes() for path in mine.iterdir()} == before
+
+
+def brief(**options):
+    return categorical(**{"max_iter": 20, "finish": "none", "network": "linear"} | options)
+
+
+@pytest.fixture(scope="module")
+def two_fits(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fits")
+    for name, seed in (("one", 0), ("other", 1)):
+        brief().fit(clusters(seed), checkpoint=folder / name)
+    return folder / "one", folder / "other"
+
+
+def test_what_a_killed_writer_left_in_the_folder_is_swept(tmp_path):
+    brief().fit(clusters(), checkpoint=tmp_path)
+    (tmp_path / ".as-given.x.writing").mkdir()
+    brief().fit(clusters(), checkpoint=tmp_path)
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_network_of_ones_own_is_known_by_its_architecture(tmp_path, monkeypatch):
+    """A script that is run again makes other weights: the fit goes on from those it was begun with."""
+
+    def own(seed, width=5):
+        torch.manual_seed(seed)
+        layers = [torch.nn.Linear(4, width), torch.nn.Tanh(), torch.nn.Linear(width, 3)]
+        return {"a": torch.nn.Sequential(*layers), "b": "linear"}
+
+    whole = brief(network=own(0)).fit(clusters())
+    with monkeypatch.context() as patch:
+        killed_after(3, patch)
+        with pytest.raises(Killed):
+            brief(network=own(0)).fit(clusters(), checkpoint=tmp_path, checkpoint_every=0.0)
+    with pytest.warns(RPModelsWarning, match="goes on from the latter"):
+        same(brief(network=own(1)).fit(clusters(), checkpoint=tmp_path), whole)
+    with pytest.raises(FileError, match="network"):
+        brief(network=own(0, width=6)).fit(clusters(), checkpoint=tmp_path)
 
 
 def test_a_checkpoint_is_no_model_and_a_model_no_checkpoint(tmp_path):

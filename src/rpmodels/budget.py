@@ -9,8 +9,6 @@ SHARE = 0.5
 """Of the machine's memory that one thing may need."""
 UNKNOWN = 2**34
 """Bytes that are taken to be there where the system does not say."""
-LARGEST = 100_000
-"""Latents, states and topics that a model may have."""
 
 
 @cache

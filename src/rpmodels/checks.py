@@ -12,6 +12,8 @@ import numpy as np
 
 from rpmodels import errors
 
+LARGEST = 100_000
+"""Number of latents, states, topics or steps ahead that anybody may ask for."""
 LONGEST = 80
 """Characters of a wrong value that an error repeats."""
 MOST = 2**63 - 1

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,7 +168,7 @@ def _check_sizes(path: Path) -> None:
                 _check_header(path, file, member.file_size)
 
 
-def _check_header(path: Path, file: IO[bytes], there: int) -> None:
+def _check_header(path: Path, file: Any, there: int) -> None:
     """Of one array: its shape against the bytes that are there."""
     try:
         version = np.lib.format.read_magic(file)

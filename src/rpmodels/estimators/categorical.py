@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rpmodels import generative, learning
-from rpmodels.budget import LARGEST
-from rpmodels.checks import Array, Integer, Number, Word
+from rpmodels.checks import LARGEST, Array, Integer, Number, Word
 from rpmodels.estimators import parts
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import RPMEstimator

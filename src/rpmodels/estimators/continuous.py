@@ -19,7 +19,7 @@ from rpmodels.estimators.drift import OnDrift
 from rpmodels.estimators.groups import Inference
 from rpmodels.estimators.layout import Layout, joined
 from rpmodels.estimators.population_plan import PlanningPopulations
-from rpmodels.estimators.private import WithPrivate, n_private
+from rpmodels.estimators.private import WithPrivate
 from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.free_energy import Score
 from rpmodels.inference import EStep
@@ -76,7 +76,7 @@ class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, W
         )
 
     def _numbers(self, observations: Observations) -> tuple[int, int]:
-        latents = self.n_latents + n_private(self._chosen().recognition)
+        latents = self._all_latents
         full = self._populations(observations) or self._chosen().recognition.covariance == "full"
         return (latents**2,) * 2 if full else (2 * latents,) * 2
 

@@ -7,8 +7,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from rpmodels.budget import LARGEST
-from rpmodels.checks import Flag, Integer
+from rpmodels.checks import LARGEST, Flag, Integer
 from rpmodels.estimators import tables
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.continuous import ContinuousEstimator

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from rpmodels import checks, errors
-from rpmodels.checks import ByFactor, Flag, Instance, Integer, Listed, Rule
 from rpmodels.estimators.arguments import Declared, every_argument
 from rpmodels.estimators.names import check, flat, nested
 from rpmodels.fitted import FittedRPM
@@ -47,14 +46,17 @@ ENGINE_1 = {"lent": "extra"}
 """How settings of its engine are called now."""
 FOR_FITTING = ("optimiser", "scheduler", "finish", "callbacks")
 """Arguments that a fitted model does without."""
-PLAIN: Mapping[str, Rule] = {
-    "n_iter_": Integer(0), "stop_reason_": Instance(str, called="text"), "converged_": Flag(),
-    "clipped_": ByFactor(Integer(0)), "validation_curve_": Listed(Instance(dict, called="scores")),
+PLAIN: Mapping[str, checks.Rule] = {
+    "n_iter_": checks.Integer(0), "stop_reason_": checks.Instance(str, called="text"), "converged_": checks.Flag(),
+    "clipped_": checks.ByFactor(checks.Integer(0)),
+    "validation_curve_": checks.Listed(checks.Instance(dict, called="scores")),
 }  # fmt: skip
 """What a fit leaves beside its model, and what a file may set: nothing else."""
 LATER = ("converged_",)
 """What files before format 4 need not say."""
-OF_TABLES: Mapping[str, Rule] = {"n_features_in_": Integer(0), "feature_names_in_": Instance(np.ndarray)}
+OF_TABLES: Mapping[str, checks.Rule] = {
+    "n_features_in_": checks.Integer(0), "feature_names_in_": checks.Instance(np.ndarray),
+}  # fmt: skip
 """What scikit-learn remembers of a table; other forms of data leave none."""
 
 

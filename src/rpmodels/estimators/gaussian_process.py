@@ -17,12 +17,11 @@ from rpmodels.estimators.continuous import ContinuousEstimator
 from rpmodels.estimators.description import Coordinates, Description
 from rpmodels.estimators.kernels import RULES
 from rpmodels.estimators.posteriors import LatentMarginals, LatentPosterior, described, moments_of
-from rpmodels.estimators.series import MOST_STEPS, atoms_of_series, check_clock, read_series, times_ahead
+from rpmodels.estimators.series import atoms_of_series, check_clock, read_series, times_ahead
 from rpmodels.families import Family
 from rpmodels.inference import summed_potentials
 from rpmodels.mixtures import AtomPolicy
 from rpmodels.observations import Observations
-from rpmodels.observations.arrays import as_numbers
 from rpmodels.priors import Prior
 from rpmodels.priors.prior import Predicts
 from rpmodels.priors.process import ProcessPrior
@@ -157,9 +156,9 @@ class RPGPFA(ContinuousEstimator):
         observations, form = self._new(X, **options)
         if isinstance(form, layout.Recording):
             raise errors.bad_value("at", "trials (windows of a recording have their own clocks)", "a recording")
-        new = as_numbers("at", at, "finite times of shape (U,)")
-        if new.ndim != 1 or not np.isfinite(new).all():
-            raise errors.bad_value("at", "finite times of shape (U,)", f"shape {new.shape}")
+        if not checks.Array(1).fits(at):
+            raise errors.bad_value("at", "finite times of shape (U,)", checks.shown(at))
+        new = np.asarray(at, np.float64)
         model = self._fitted()
         predictions = []
         for each in model.posterior(observations):
@@ -193,7 +192,7 @@ class RPGPFA(ContinuousEstimator):
         """Latents in the steps after the end of every trial, a step as long as the last one of the trial."""
         observations, form = self._new(X, **options)
         model = self._fitted()
-        ahead = times_ahead(observations, checks.integer("steps", steps, 1, MOST_STEPS))
+        ahead = times_ahead(observations, steps)
         etas, begun = [], 0
         for each in model.posterior(observations):
             times = torch.as_tensor(ahead[begun : begun + each.batch.size], device=model.device)

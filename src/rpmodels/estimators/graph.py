@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rpmodels import checks, errors, generative, learning
-from rpmodels.budget import LARGEST
 from rpmodels.estimators import parts
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import RPMEstimator
@@ -57,7 +56,7 @@ class RPGraph(WithFactors, TransformerMixin, RPMEstimator):
     strong = learning.Strong()
 
     states: Any = argument(
-        checks.Integer(2, LARGEST) | checks.ByFactor(checks.Integer(2, LARGEST), key="latent"),
+        checks.Integer(2, checks.LARGEST) | checks.ByFactor(checks.Integer(2, checks.LARGEST), key="latent"),
         "of every latent, by its name; a number is one latent, called state", default=10, kw_only=False,
     )  # fmt: skip
     parents: Mapping[str, Sequence[str]] | None = argument(

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rpmodels import checks, learning
-from rpmodels.budget import LARGEST
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
 from rpmodels.estimators.chains import ChainPosterior, ChainPrior, DescriptionByArguments, Moving, moving
@@ -19,7 +18,7 @@ from rpmodels.estimators.common import OF_STATES, WithFactors
 from rpmodels.estimators.description import Latents
 from rpmodels.estimators.drift import OnDrift
 from rpmodels.estimators.layout import Layout, joined, padded_to
-from rpmodels.estimators.series import MOST_STEPS, check_moves, read_series
+from rpmodels.estimators.series import check_moves, read_series
 from rpmodels.estimators.streams import Stream
 from rpmodels.mixtures import Pooled
 from rpmodels.model import RPM
@@ -64,7 +63,7 @@ class RPHMM(WithFactors, RPMEstimator):
     }
 
     n_states: Any = argument(
-        checks.Integer(2, LARGEST) | checks.ByFactor(checks.Integer(2, LARGEST), key="chain"),
+        checks.Integer(2, checks.LARGEST) | checks.ByFactor(checks.Integer(2, checks.LARGEST), key="chain"),
         "K, or that of every one of several chains by its name", default=5, kw_only=False,
     )  # fmt: skip
     transitions: Any = argument(
@@ -74,7 +73,7 @@ class RPHMM(WithFactors, RPMEstimator):
         default="learned",
     )
     durations: int | None = argument(
-        checks.Nothing() | checks.Integer(2, LARGEST),
+        checks.Nothing() | checks.Integer(2, checks.LARGEST),
         "steps up to which the durations of states are told apart and learned; None: their ends have no memory",
         default=None,
     )
@@ -200,7 +199,7 @@ class RPHMM(WithFactors, RPMEstimator):
     @torch.no_grad()
     def forecast(self, X: Any, steps: int = 1, *, presence: Mapping[str, Any] | None = None) -> Any:
         """Probabilities of the states in the steps after the end of every trial: (N, steps, K); (steps, K) of one."""
-        checks.integer("steps", steps, 1, MOST_STEPS)
+        checks.integer("steps", steps, 1, checks.LARGEST)
         observations, layout = self._new(X, presence)
         last = torch.as_tensor(np.maximum(observations.exists.sum(1) - 1, 0), device=self._fitted().device)
         filtered = torch.cat([padded_to(each, observations.n_sites) for each in self._filtered(observations)])

@@ -16,7 +16,7 @@ from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator
 from rpmodels.estimators.description import Coordinates, Description
 from rpmodels.estimators.posteriors import LatentMarginals, LatentPosterior
-from rpmodels.estimators.series import MOST_STEPS, atoms_of_series, check_moves, check_steps, read_series, times_ahead
+from rpmodels.estimators.series import atoms_of_series, check_moves, check_steps, read_series, times_ahead
 from rpmodels.estimators.streams import Stream
 from rpmodels.families import Family
 from rpmodels.inference import summed_potentials
@@ -149,7 +149,7 @@ class RPLDS(ContinuousEstimator):
         `inputs_ahead` are u at those steps, (N, steps, U) or (steps, U) for all trials; zero by default.
         """
         observations, form = self._new(X, **options)
-        times = times_ahead(observations, checks.integer("steps", steps, 1, MOST_STEPS))
+        times = times_ahead(observations, steps)
         last = torch.as_tensor(np.maximum(observations.exists.sum(1) - 1, 0), device=self._fitted().device)
         trials = torch.arange(len(last), device=last.device)
         mean, covariance = (

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import errors
-from rpmodels.budget import LARGEST
-from rpmodels.checks import Integer
+from rpmodels.checks import LARGEST, Integer
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.common import CommonArguments
 from rpmodels.estimators.groups import Recognition
@@ -67,6 +66,11 @@ class WithPrivate(CommonArguments, ABC):
     """For estimators of continuous latents."""
 
     n_latents: int = argument(Integer(1, LARGEST), "K: those that all factors share", default=2, kw_only=False)
+
+    @property
+    def _all_latents(self) -> int:
+        """K, and those that one factor has to itself."""
+        return self.n_latents + n_private(self.recognition)
 
     @abstractmethod
     def _fitted(self) -> FittedRPM:

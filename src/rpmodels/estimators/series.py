@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rpmodels import errors
+from rpmodels import checks, errors
 from rpmodels.estimators import layout, populations
 from rpmodels.mixtures import AtomPolicy, PerSite, Pooled
 from rpmodels.observations import Observations, adapters, read, recording_on_one_clock
@@ -23,8 +23,6 @@ ALIGNED_TRIALS = 40
 """As many trials on one grid make a mixture per time good enough (docs/results/atoms.md)."""
 
 
-MOST_STEPS = 100_000
-"""That a forecast goes ahead."""
 OTHER_UNITS = 20.0
 """Steps that differ by this factor are steps in other units."""
 OTHER_STEP = 0.01
@@ -78,7 +76,7 @@ def _read_recording(
         expected = f"one row for each of the {total} times of the recording"
         whole = as_numbers("inputs", cut["inputs"], expected)
         if whole.shape[:1] != (total,):
-            raise errors.bad_value("inputs", expected, f"shape {whole.shape}")
+            raise errors.bad_value("inputs", expected, f"{len(whole)}" if whole.ndim else "one number")
         cut["inputs"] = [whole[start : start + size] for start, size in places]
     cut["presence"] = {
         name: layout.padded(as_flags(f"presence of factor '{name}'", have, ((total,),)), places)
@@ -131,6 +129,7 @@ def atoms_of_series(choice: Any, observations: Observations) -> AtomPolicy:
 
 def times_ahead(observations: Observations, steps: int) -> NDArray[np.float64]:
     """The times (N, steps) after the end of every trial, in steps as long as its last one."""
+    checks.integer("steps", steps, 1, checks.LARGEST)
     last = np.maximum(observations.exists.sum(1) - 1, 0)
     trials = np.arange(len(observations))
     ends = observations.times[trials, last]

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rpmodels import checks, errors, learning, mixtures, priors
-from rpmodels.budget import LARGEST
 from rpmodels.estimators import layout, parts
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
@@ -22,7 +21,6 @@ from rpmodels.estimators.regularisation import Regularisation
 from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.model import RPM
 from rpmodels.observations import Observations, adapters, cut_patches, read
-from rpmodels.observations.arrays import as_array
 from rpmodels.observations.patches import PADDINGS
 
 FACTOR = "patch"
@@ -64,7 +62,7 @@ class RPLDA(TransformerMixin, RPMEstimator):
     usual: ClassVar[Mapping[str, Any]] = {"training.max_gradient_norm": 1.0}
     refused: ClassVar[Mapping[str, str]] = {**OF_STATES, "recognition.tied": "one network is shared by all parts"}
 
-    n_topics: int = argument(checks.Integer(2, LARGEST), "K", default=10, kw_only=False)
+    n_topics: int = argument(checks.Integer(2, checks.LARGEST), "K", default=10, kw_only=False)
     alpha: Any = argument(
         checks.Number(above=0.0) | checks.Array(1),
         "of the Dirichlet prior over the mixture of an observation, or K of them",
@@ -207,7 +205,7 @@ class RPLDA(TransformerMixin, RPMEstimator):
     def recognise_patch(self, patch: Any) -> NDArray[Any]:
         """f(z|x) of a single part: (K,)."""
         model = self._fitted()
-        observations = read({FACTOR: [as_array("patch", patch)[None]]}, series=True, known=model.specs)
+        observations = read({FACTOR: [[patch]]}, series=True, known=model.specs)
         (eta,) = model.recognise(observations, FACTOR)
         return np.asarray(model.prior.family.mean(eta)[0, 0].cpu().numpy())
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from rpmodels import errors
 from rpmodels.carriers import Excess
+from rpmodels.families import Family
 from rpmodels.fitted import FittedRPM
 from rpmodels.mixtures import AtomMixture
 from rpmodels.model import RPM
@@ -167,6 +168,7 @@ def _built(recipe: Mapping[str, Any], tensors: Mapping[str, Tensor], missing: Mi
         recogniser.scaling = recipes.make(factor["scaling"], missing, "scaling")
         recogniser.scaling.clipped, recogniser.scaling.seen = factor["clipped"], factor["seen"]
         reference, g, log_count = (tensors[f"_atoms.{number}.{each}"] for each in ("reference", "g", "log_count"))
+        _check_atoms(name, model.atoms.shared, recogniser.family, reference, g, log_count, tensors["_times.values"])
         atoms[name] = AtomMixture(recogniser.family, reference, model.atoms.shared, g, log_count)
     times, count = tensors["_times.values"], recipe["n_observations"]
     # Not said by older files; all observations were as long as the longest then.
@@ -175,6 +177,18 @@ def _built(recipe: Mapping[str, Any], tensors: Mapping[str, Tensor], missing: Mi
     if recipe.get("excess") is not None:
         fitted.excess = Excess(*(np.asarray(each, np.float64) for each in recipe["excess"]))
     return fitted
+
+
+def _check_atoms(
+    name: str, shared: bool, family: Family, reference: Tensor, g: Tensor, log_count: Tensor, times: Tensor
+) -> None:
+    """Tensors whose size nothing in the recipe says must fit each other and the family of the factor."""
+    size = family.to_potential(torch.zeros(1, family.raw_size)).shape[-1]
+    sites = 1 if shared else times.shape[-1]
+    fit = g.ndim == 3 and log_count.shape == g.shape[:2] and g.shape[-1] == size and times.ndim == 2 and len(times) == 1
+    if not fit or len(g) != sites or reference.ndim != 2 or reference.shape != (sites, size):
+        shapes = [tuple(each.shape) for each in (reference, g, log_count, times)]
+        raise errors.bad_value(f"atoms of factor '{name}'", f"those of {sites} site(s) and {size} numbers", shapes)
 
 
 def _network(missing: Missing, names: list[str]) -> Missing:

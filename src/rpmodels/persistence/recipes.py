@@ -8,14 +8,15 @@ named, its tensors are kept, and whoever opens the file must hand it in.
 import inspect
 import math
 from collections.abc import Callable, Container, Mapping
-from types import ModuleType
-from typing import Any
+from types import ModuleType, NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
 
 import gpytorch
 import torch
 from torch import Tensor, nn
 
 from rpmodels import errors, families, inference, mixtures, priors, recognition
+from rpmodels.checks import shown
 from rpmodels.observations import scaling
 from rpmodels.priors import simplex
 
@@ -23,6 +24,9 @@ Recipe = dict[str, Any]
 
 NETWORKS = "networks"
 """Where a model's recipe has its networks, whose parts are asked for by their factors."""
+
+SCALARS = (bool, int, float, str, NoneType)
+UNSAID = (Any, inspect.Parameter.empty)
 
 ROOMS = (families, inference, mixtures, priors, recognition, scaling, simplex)
 """Whose final classes can be built from a file: to add a part is to export it."""
@@ -111,7 +115,30 @@ def make(recipe: Recipe, missing: Callable[[str, str], Any], argument: str) -> A
     listed = {**BY_ARGUMENTS, **KERNELS}
     if not isinstance(kind, str) or kind not in listed:
         raise errors.unknown_part(str(kind))
+    _check_kinds(kind, listed[kind], arguments)
     return listed[kind](**arguments)
+
+
+def _check_kinds(name: str, kind: type, arguments: Mapping[str, Any]) -> None:
+    """Every argument against the annotation of the constructor: parts take what they are given, and use it later."""
+    for each, parameter in inspect.signature(kind).parameters.items():
+        if each in arguments and not _is_kind(arguments[each], parameter.annotation):
+            raise errors.bad_value(f"{name}.{each}", str(parameter.annotation), shown(arguments[each]))
+
+
+def _is_kind(value: Any, annotation: Any) -> bool:
+    """By what annotations say of plain values; shapes of tensors are compared with those of the file."""
+    if isinstance(annotation, str):  # of a package that does not evaluate them
+        return True
+    options = get_args(annotation) if get_origin(annotation) in (UnionType, Union) else (annotation,)
+    plain = tuple(each for each in options if each in SCALARS)
+    if not isinstance(value, SCALARS):
+        return len(plain) < len(options)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int in plain or float in plain or annotation in UNSAID
+    return (
+        isinstance(value, plain) and (bool in plain or not isinstance(value, bool)) if plain else annotation in UNSAID
+    )
 
 
 def _argument(value: Any) -> Any:
