@@ -16,6 +16,7 @@ from rpmodels.errors import NumericalError
 from rpmodels.families import DiagonalGaussian, FullGaussian
 from rpmodels.learning import RPMObjective
 from rpmodels.linalg.block_tridiagonal import Chain, smoothed
+from rpmodels.mixtures.channel_sums import log_sums, slopes
 from rpmodels.mixtures.fused import log_sum_normalisers
 from rpmodels.priors.chain import Messages
 
@@ -194,6 +195,21 @@ def test_messages_of_unequal_trials(dtype, count, times, states, seed):
     for name in ("past", "future", "after", "log_partition", "marginals"):
         one, other = (getattr(each, name) for each in found)
         torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-12)
+
+
+@pytest.mark.parametrize("way", [log_sums, slopes])
+@DTYPES
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(n=some.integers(1, 5), t=some.integers(1, 4), channels=some.integers(1, 40), shared=some.booleans())
+def test_sums_over_values_of_channels(way, dtype, n, t, channels, shared):
+    """Channels have as many values as the richest, some of them without any weight."""
+    random = torch.Generator().manual_seed(channels)
+    u, a, b, values = (
+        torch.randn(*shape, generator=random, dtype=torch.float64)
+        for shape in ((n, t, 3, channels), (channels, 6), (channels, 6), (1 if shared else t, channels, 6))
+    )
+    values[:, ::2, 4:] = -torch.inf
+    assert_same(lambda *given: [way(*given)], [u, a, b.exp(), values], dtype)
 
 
 # ---- whole models ------------------------------------------------------------------------------------------

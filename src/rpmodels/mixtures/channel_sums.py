@@ -5,10 +5,13 @@ Values are few: sums along a short last axis take four times as long, forward an
 
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from rpmodels import kernels
 
 
 def log_terms(
@@ -23,6 +26,8 @@ def log_sums(
     u: Float[Tensor, "N T Q C"], a: Float[Tensor, "C A"], b: Float[Tensor, "C A"], log_values: Float[Tensor, "S C A"]
 ) -> Float[Tensor, "N T Q C"]:
     """L(u) = log Σ_x exp(ℓ_x + a_x u − ½ b_x u²)."""
+    if kernels.serve(u, a, b, log_values):
+        return _compiled(u, a, b, log_values)[0]
     total: Tensor = _LogSum.apply(u, a, b, log_values)  # type: ignore[no-untyped-call]
     return total
 
@@ -31,8 +36,35 @@ def slopes(
     u: Float[Tensor, "N T Q C"], a: Float[Tensor, "C A"], b: Float[Tensor, "C A"], log_values: Float[Tensor, "S C A"]
 ) -> Float[Tensor, "N T Q C"]:
     """L'(u) = Σ_x π_x(u) (a_x − b_x u), π the shares of the values in the sum; it can be differentiated once more."""
+    if kernels.serve(u, a, b, log_values):
+        return _compiled(u, a, b, log_values)[1]
     total: Tensor = _Slope.apply(u, a, b, log_values)  # type: ignore[no-untyped-call]
     return total
+
+
+def _compiled(u: Tensor, a: Tensor, b: Tensor, log_values: Tensor) -> tuple[Tensor, Tensor]:
+    """L and L' by compiled loops, which want channels as the last axis."""
+    both: tuple[Tensor, Tensor] = _Compiled.apply(u, a.mT, b.mT, log_values.mT)  # type: ignore[no-untyped-call]
+    return both
+
+
+class _Compiled(torch.autograd.Function):
+    """Both of them; the shares of the values are computed again on the way back."""
+
+    @staticmethod
+    def forward(ctx: Any, u: Tensor, a: Tensor, b: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        given = [kernels.array(each) for each in (u, a, b, values)]
+        found = np.empty_like(given[0]), np.empty_like(given[0])
+        kernels.loops("channel_values").sums(*given, *found)
+        ctx.parts = *given, *found
+        return torch.from_numpy(found[0]), torch.from_numpy(found[1])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+        by = [np.zeros_like(each) for each in ctx.parts[:4]]
+        kernels.loops("channel_values").pull(*ctx.parts, *(kernels.array(each) for each in grads), *by)
+        return tuple(torch.from_numpy(each) for each in by)
 
 
 def _shares(u: Tensor, a: Tensor, b: Tensor, log_values: Tensor) -> tuple[list[Tensor], Tensor, Tensor]:
