@@ -20,7 +20,9 @@ def healthy():
 
 def test_a_healthy_fit_has_nothing_to_say(healthy):
     model, x = healthy
-    assert repr(diagnose(model, x)) == "nothing amiss"
+    found = diagnose(model, x)
+    assert not found.findings
+    assert repr(found).startswith("nothing amiss\n(to know) width not identified")
 
 
 def test_data_far_away_are_noticed(healthy):

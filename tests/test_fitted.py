@@ -13,7 +13,8 @@ from registry import ESTIMATORS, tiny_data, tiny_model
 from rpmodels.families import DiagonalGaussian
 from rpmodels.fitted import FittedRPM
 from rpmodels.inference import Amortised, FreePotentials
-from rpmodels.learning import RPMObjective, closing, closing_of
+from rpmodels.learning import RPMObjective, closing
+from rpmodels.learning.closing import closing_of
 from rpmodels.mixtures import InteriorBound
 from rpmodels.priors import CategoricalPrior, GaussianPrior
 from rpmodels.recognition import Linear
@@ -148,7 +149,7 @@ def test_the_same_data_give_the_same_sample():
 
 def test_finite_latents_have_no_pairs():
     model, observations = tiny_model(CategoricalPrior.uniform(3), tiny_data(n=90))
-    score = closing_score(model, observations, pairs=1)
+    score = closing_of(model, observations, pairs=1).score
     assert score.standard_error == 0.0
     expected = model.free_energies(observations, in_training=True).total.mean()
     assert float(score) == pytest.approx(float(expected), abs=1e-12)
@@ -157,18 +158,18 @@ def test_finite_latents_have_no_pairs():
 def test_sampled_observations_keep_their_own_parameters():
     fitted, observations = factor_analysis(e_step=FreePotentials())
     objective = RPMObjective(fitted.pattern, observations)
-    whole = closing_score(fitted, observations, objective.local, pairs=None)
-    score = closing_score(fitted, observations, objective.local, pairs=PAIRS // 5)
+    whole = closing_of(fitted, observations, objective.local, pairs=None).score
+    score = closing_of(fitted, observations, objective.local, pairs=PAIRS // 5).score
     assert abs(float(score) - float(whole)) < 4 * score.standard_error
     others = objective.local.subset(torch.arange(N).roll(1))
-    assert float(closing_score(fitted, observations, others, pairs=None)) < float(whole) - 20 * score.standard_error
+    assert float(closing_of(fitted, observations, others, pairs=None).score) < float(whole) - 20 * score.standard_error
 
 
 def test_an_error_is_printed_and_kept(tmp_path):
     x = views(N)[0]
     model = rp.RPFA(1, max_iter=3, n_init=1, search=rp.Search(retries=0), random_state=0).fit(x)
     assert model.score_.standard_error == 0.0
-    model.score_ = closing_score(model.model_, model.read(x), pairs=PAIRS // 5)
+    model.score_ = closing_of(model.model_, model.read(x), pairs=PAIRS // 5).score
     error = f" ± {model.score_.standard_error:.2g} nats"
     assert error in repr(model.score_)
     assert error in repr(model)

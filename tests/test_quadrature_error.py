@@ -12,7 +12,7 @@ from rpmodels.errors import InputError
 from rpmodels.families import DiagonalGaussian, FullGaussian
 from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
-from rpmodels.learning.closing import closing_score
+from rpmodels.learning.closing import closing_of
 from rpmodels.mixtures import AtomMixture, FixedGrid, GaussHermite, InteriorBound, Kind, SharedGrid
 
 DOUBLE = torch.float64
@@ -37,7 +37,7 @@ def model():
             each.mul_(5.0)
     observations = estimator.read(views())
     estimator.model_ = FittedRPM.collected(pattern, observations)
-    estimator.score_ = closing_score(estimator.model_, observations)
+    estimator.score_ = closing_of(estimator.model_, observations).score
     return estimator
 
 

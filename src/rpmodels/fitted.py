@@ -19,7 +19,6 @@ from rpmodels.mixtures.stored_atoms import StoredAtoms
 from rpmodels.model import RPM
 from rpmodels.observations import FactorSpec, Observations
 from rpmodels.priors import Prior
-from rpmodels.profile import Profile
 from rpmodels.recognition import Recogniser
 from rpmodels.step import Inferred, Step
 
@@ -60,10 +59,8 @@ class FittedRPM(nn.Module):
         self._times = Doubles(times).to(pattern.device)
         self.n_observations, self.n_sites, self.temperature = n_observations, n_sites, 1.0
         """The last: how much populations are believed by `posterior` (`rpmodels.temperature`); by scores, wholly."""
-        self.excess: Any = None
-        """`Excess` of the average q over the prior, where it is known."""
-        self.profile: Profile | None = None
-        """What its training data were like (`rpmodels.profile`), where it is known."""
+        self.excess, self.profile = cast(Any, None), cast(Any, None)
+        """`Excess` of the average q over the prior, and the `Profile` of the training data, where they are known."""
         self.record: Any = None
         """How it was trained (history, steps, stop_reason), where it was by `rp.train`."""
         self.eval()

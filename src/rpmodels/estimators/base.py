@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rpmodels import errors
 from rpmodels.estimators import files, summary, tables
 from rpmodels.estimators.description import Latents
-from rpmodels.estimators.drift import OnDrift, heed
+from rpmodels.estimators.drift import heed
 from rpmodels.estimators.fit import Fit, fit_to
 from rpmodels.estimators.generative_side import WithGenerativeSide
 from rpmodels.estimators.layout import Layout, Rows
@@ -138,7 +138,7 @@ class RPMEstimator(Results, WithGenerativeSide, Planning, ABC):
         index = layout.apart()
         return observations if index is None else observations.subset(index)
 
-    def _heed(self, on_drift: OnDrift, X: Any, **options: Any) -> None:
+    def _heed(self, on_drift: str | None, X: Any, **options: Any) -> None:
         """Look at new data first, where that was asked for."""
         if on_drift is not None:
             heed(self._fitted(), self.apart(X, **options), on_drift)

@@ -16,7 +16,6 @@ from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.common import OF_STATES, WithFactors
 from rpmodels.estimators.description import Description, Latents, States
-from rpmodels.estimators.drift import OnDrift
 from rpmodels.estimators.regularisation import has_plenty
 from rpmodels.learning.linear_states import LinearStates
 from rpmodels.mixtures import PerSite
@@ -83,7 +82,7 @@ class RPCategorical(WithFactors, RPMEstimator):
         return Latents(found, probabilities=found, states=found.argmax(1))
 
     def predict_proba(
-        self, X: Any, *, presence: Mapping[str, Any] | None = None, on_drift: OnDrift = None
+        self, X: Any, *, presence: Mapping[str, Any] | None = None, on_drift: str | None = None
     ) -> NDArray[Any]:
         """Posterior over the states from every factor that is present (A14): (N, K).
 

@@ -16,7 +16,6 @@ from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.building import model_of_angles
 from rpmodels.estimators.common import OF_STATES, WithFactors
 from rpmodels.estimators.description import Circle, Description, Latents
-from rpmodels.estimators.drift import OnDrift
 from rpmodels.estimators.groups import Inference
 from rpmodels.estimators.regularisation import Regularisation, circular_regularisation
 from rpmodels.estimators.scikit import TransformerMixin
@@ -95,7 +94,9 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
         return self.fit(X, y, **fit_params).predict(X, presence=fit_params.get("presence"))
 
     @torch.no_grad()
-    def transform(self, X: Any, *, presence: Mapping[str, Any] | None = None, on_drift: OnDrift = None) -> NDArray[Any]:
+    def transform(
+        self, X: Any, *, presence: Mapping[str, Any] | None = None, on_drift: str | None = None
+    ) -> NDArray[Any]:
         """Posterior means of cosine and sine (N, 2): a point on the circle, nearer its centre where less is known.
 
         `on_drift`: "warn" or "raise" where data are not like those of the fit.

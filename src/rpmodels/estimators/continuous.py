@@ -15,7 +15,6 @@ from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.building import model_of_numbers
 from rpmodels.estimators.channels import WithChannels
 from rpmodels.estimators.description import Latents
-from rpmodels.estimators.drift import OnDrift
 from rpmodels.estimators.groups import Inference
 from rpmodels.estimators.layout import Layout, joined
 from rpmodels.estimators.population_plan import PlanningPopulations
@@ -108,7 +107,7 @@ class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, W
         found = self.posterior(X, **options)
         return Latents(found.mean, spread=found.variance, times=found.times)
 
-    def transform(self, X: Any, *, on_drift: OnDrift = None, **options: Any) -> Any:
+    def transform(self, X: Any, *, on_drift: str | None = None, **options: Any) -> Any:
         """Posterior means of the latents, from whatever factors are present, in the form of X.
 
         `on_drift`: "warn" or "raise" where data are not like those of the fit.

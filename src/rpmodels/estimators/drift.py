@@ -8,13 +8,14 @@ from rpmodels.fitted import FittedRPM
 from rpmodels.observations import Observations
 from rpmodels.profile import departures
 
-OnDrift = str | None
-"""Of `transform` and `predict_proba`: compare data with those of the fit, and warn or refuse; None: do not look."""
 CHOICES = ("'warn'", "'raise'", "None")
 
 
 def heed(model: FittedRPM, observations: Observations, on_drift: Any) -> None:
-    """Look at what the data show (not at what the model says of them, which takes longer: `evaluation.diagnose`)."""
+    """Compare data with those of the fit, and warn or refuse.
+
+    Only at what the data show, not at what the model says of them, which takes longer (`evaluation.diagnose`).
+    """
     if on_drift not in ("warn", "raise"):
         raise errors.bad_choice("on_drift", CHOICES, on_drift)
     if model.profile is None:

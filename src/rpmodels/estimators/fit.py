@@ -14,9 +14,10 @@ from rpmodels.estimators.fingerprint import architectures, fingerprint
 from rpmodels.estimators.plan import Planning
 from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
-from rpmodels.learning import Attempt, Closing, Context, RPMObjective, Run, closing_of, tournament
+from rpmodels.learning import Attempt, Context, RPMObjective, Run, tournament
 from rpmodels.learning.batches import divide
 from rpmodels.learning.checkpoints import Checkpoints, open_checkpoints
+from rpmodels.learning.closing import Closing, closing_of
 from rpmodels.learning.distributed import communicator
 from rpmodels.model import RPM
 from rpmodels.observations import Observations

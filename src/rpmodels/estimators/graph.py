@@ -16,7 +16,6 @@ from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.common import OF_STATES, WithFactors
 from rpmodels.estimators.description import Description, Latents, SeveralStates
-from rpmodels.estimators.drift import OnDrift
 from rpmodels.estimators.regularisation import has_plenty
 from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.learning.graph_starts import RandomGraph, ScopesStart
@@ -164,7 +163,9 @@ class RPGraph(WithFactors, TransformerMixin, RPMEstimator):
         """The same by name."""
         return dict(zip(self._sizes, self.predict_proba(X, presence=presence), strict=True))
 
-    def transform(self, X: Any, *, presence: Mapping[str, Any] | None = None, on_drift: OnDrift = None) -> NDArray[Any]:
+    def transform(
+        self, X: Any, *, presence: Mapping[str, Any] | None = None, on_drift: str | None = None
+    ) -> NDArray[Any]:
         """The same side by side: (N, ΣK).
 
         `on_drift`: "warn" or "raise" where data are not like those of the fit.

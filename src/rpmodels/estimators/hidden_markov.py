@@ -16,7 +16,6 @@ from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
 from rpmodels.estimators.chains import ChainPosterior, ChainPrior, DescriptionByArguments, Moving, moving
 from rpmodels.estimators.common import OF_STATES, WithFactors
 from rpmodels.estimators.description import Latents
-from rpmodels.estimators.drift import OnDrift
 from rpmodels.estimators.layout import Layout, joined, padded_to
 from rpmodels.estimators.series import check_moves, read_series
 from rpmodels.estimators.streams import Stream
@@ -173,7 +172,7 @@ class RPHMM(WithFactors, RPMEstimator):
         found = [self._moving.states(q.viterbi()) for q in self._posteriors(observations)]
         return layout.form(joined(found, observations.n_sites))
 
-    def predict_proba(self, X: Any, *, presence: Mapping[str, Any] | None = None, on_drift: OnDrift = None) -> Any:
+    def predict_proba(self, X: Any, *, presence: Mapping[str, Any] | None = None, on_drift: str | None = None) -> Any:
         """Probabilities of the states given the whole trial: (…, K).
 
         `on_drift`: "warn" or "raise" where data are not like those of the fit.

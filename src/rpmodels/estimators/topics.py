@@ -16,7 +16,6 @@ from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
 from rpmodels.estimators.common import OF_STATES
 from rpmodels.estimators.description import Description, Latents, Proportions
-from rpmodels.estimators.drift import OnDrift
 from rpmodels.estimators.regularisation import Regularisation
 from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.model import RPM
@@ -178,7 +177,7 @@ class RPLDA(TransformerMixin, RPMEstimator):
     def _posteriors(self, observations: Observations) -> list[priors.DirichletPosterior]:
         return [cast(priors.DirichletPosterior, each.posterior) for each in self._fitted().posterior(observations)]
 
-    def transform(self, X: Any, *, presence: Any = None, on_drift: OnDrift = None) -> NDArray[Any]:
+    def transform(self, X: Any, *, presence: Any = None, on_drift: str | None = None) -> NDArray[Any]:
         """ω̄, the mixture of every observation: (N, K).
 
         `on_drift`: "warn" or "raise" where data are not like those of the fit.

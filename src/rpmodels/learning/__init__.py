@@ -1,7 +1,6 @@
 """Learning: one loop, its consumers, and the tournament of starts."""
 
 from rpmodels.learning.batches import Minibatches
-from rpmodels.learning.closing import Closing, closing_of
 from rpmodels.learning.clusters import KMeans, Mixture, Spectra
 from rpmodels.learning.consumers import TimeLimit
 from rpmodels.learning.contenders import Attempt, Plan
@@ -31,7 +30,6 @@ __all__ = [
     "RULES",
     "AsGiven",
     "Attempt",
-    "Closing",
     "Context",
     "Finish",
     "GivenStart",
@@ -58,7 +56,6 @@ __all__ = [
     "Strong",
     "TimeLimit",
     "TrainingSettings",
-    "closing_of",
     "device_of",
     "dtype_of",
     "steps",

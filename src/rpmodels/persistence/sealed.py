@@ -25,7 +25,7 @@ HEADER, DIGEST = "rpmodels", "sha256"
 def write_sealed(path: str | Path, form: int, content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
     """Write a file of exactly this name, whole or not at all; `form` is the version of its format."""
     # Copies: tied networks share their memory, which the format refuses.
-    copies = {name: each.detach().cpu().contiguous().clone() for name, each in tensors.items()}
+    copies = {name: each.detach().cpu().clone(memory_format=torch.contiguous_format) for name, each in tensors.items()}
     header = json.dumps({"format": form, "version": __version__, **content}, allow_nan=False, ensure_ascii=False)
     metadata = {HEADER: header, DIGEST: _digest(header, copies)}
 

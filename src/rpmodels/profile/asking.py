@@ -15,8 +15,8 @@ from rpmodels.profile.sketch import Sketch
 from rpmodels.profile.statistics import Differences, Statistic
 from rpmodels.profile.wiring import APART, Sites, Wiring
 
-CHANCE = 0.01
-"""Of an alarm of any kind where there is nothing."""
+CHANCE = 0.005
+"""Of an alarm by averages, by how channels go together, and by single trials each, where there is nothing."""
 OTHER_STEP = 0.01
 """Share by which steps of a clock may differ."""
 Index = NDArray[np.int64]
