@@ -17,7 +17,7 @@ from rpmodels.generative import Rows
 from rpmodels.inference import Amortised
 from rpmodels.mixtures import InteriorBound, PerSite, Pooled
 from rpmodels.model import targeted
-from rpmodels.priors import CircularPrior, GaussianPrior, LinearDynamicsPrior
+from rpmodels.priors import CircularPrior, GaussianMixturePrior, GaussianPrior, LinearDynamicsPrior
 from rpmodels.seeding import seeded
 
 DOUBLE = torch.float64
@@ -328,6 +328,31 @@ def test_many_latents_are_drawn_and_blocks_change_nothing(monkeypatch):
     parts = generative.impute(model, observations, "x1", seed=3)
     for one, other in ((whole.values, parts.values), (whole.error, parts.error)):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+
+
+def test_where_latents_come_from_narrow_normals_places_are_around_each_of_them():
+    prior = GaussianMixturePrior(DiagonalGaussian(1), 2).double()
+    prior.restart(
+        torch.tensor([0.4, 0.6]).double(),
+        torch.tensor([[-4.0], [3.0]]).double(),
+        torch.tensor([[[1e-3]], [[2e-3]]]).double(),
+    )
+    model, observations = approximate(prior, tiny_data(n=6))
+    inferred = next(model.posterior(observations))
+    z = torch.cat([torch.linspace(c - 1.0, c + 1.0, 8001, dtype=DOUBLE) for c in (-4.0, 3.0)])
+    t = torch.stack([z, z.square()], -1).expand(6, 1, -1, -1)
+    log_p = (
+        torch.distributions.Normal(torch.tensor([-4.0, 3.0]), torch.tensor([1e-3, 2e-3]).sqrt()).log_prob(z[:, None])
+        + torch.tensor([0.4, 0.6]).log()
+    ).logsumexp(-1)
+    each = [inferred.mixtures[name].log_weight(inferred.factors[name], t)[:, 0] for name in model.names]
+    truth = torch.logsumexp(log_p + sum(each), -1) + np.log(2.0 / 8000)
+    found = rp.log_weight.by_quadrature(model, observations, 12)
+    np.testing.assert_allclose(found.values, truth, atol=1e-6)
+    # Under q itself, whose members are added up as well.
+    exact, by_q = (generative.impute(model, observations, "x1", method=each) for each in ("quadrature", "q"))
+    assert float(exact.error.max()) < 1e-6
+    assert float(by_q.error.max()) < 1e-6
 
 
 # ---- rows ---------------------------------------------------------------------------------------------

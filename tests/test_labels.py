@@ -5,8 +5,10 @@ import pytest
 import torch
 
 import rpmodels as rp
+from registry import made
 from rpmodels import generative
 from rpmodels.errors import RPModelsError
+from rpmodels.fitted import FittedRPM
 from rpmodels.learning.optimisers import adamw
 
 
@@ -44,6 +46,18 @@ def test_the_table_is_bayes_rule_over_the_labelled_observations(fitted):
     expected /= expected.sum(-1, keepdims=True)
     table = generative.label_table(model.model_, "label").numpy()
     np.testing.assert_allclose(table, expected, atol=1e-5)
+
+
+def test_labels_that_say_the_same_share_what_was_seen():
+    names = np.array(["dim", "dark", "bright"])[np.arange(60) % 3]
+    x = {"a": np.random.default_rng(0).normal(size=(60, 2)), "label": names}
+    model = made(rp.RPCategorical, 2, n_init=1, max_iter=2, retries=0, random_state=0).fit(x)
+    network = model.model_.recogniser("label").network
+    with torch.no_grad():
+        for each in network.parameters():
+            each.zero_()
+    again = FittedRPM.collected(model.model_.pattern, model.read(x))
+    np.testing.assert_allclose(generative.label_table(again, "label"), 1 / 3, atol=1e-6)
 
 
 def test_saved_models_keep_their_names(fitted, tmp_path):

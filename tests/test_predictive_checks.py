@@ -88,3 +88,10 @@ def test_many_sites_and_atoms_are_thinned_out(monkeypatch, views):
     assert [each.what for each in few] == [each.what for each in whole]
     assert all(one.sd > other.sd for one, other in zip(few, whole, strict=True))
     assert min(each.probability for each in few) > 1e-3
+
+
+def test_where_p0_is_a_density_its_draws_are_what_factors_show():
+    x, _ = data.views(60, noise=0.5)
+    model = made(rp.RPFA, 1, max_iter=5, n_init=1, retries=0, random_state=0, marginal="kernel_density").fit(x)
+    assert generative.predictive_checks(model.model_, model.read(x), replicates=4)
+    diagnose(model, x)

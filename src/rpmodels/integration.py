@@ -8,13 +8,14 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from rpmodels import budget, checks, errors
+from rpmodels.carriers import AllLatents
 from rpmodels.families import Family, HasGrid, Reparametrised
 from rpmodels.fitted import FittedRPM, Inferred
 from rpmodels.free_energy import TOLERANCE
 from rpmodels.mixtures import AtomMixture, ExpectedLogMixture, PopulationMixture
 from rpmodels.mixtures.quadrature import DOUBLINGS, GaussHermite, hermite
 from rpmodels.observations import Observations
-from rpmodels.priors import HasLogDensity, Prior
+from rpmodels.priors import HasLogDensity, Posterior, Prior
 
 __all__ = ["TOLERANCE", "check_grid", "drawn", "on_a_grid", "places", "to_tolerance"]
 MOST_DRAWS, MOST_NODES, MOST_ANGLES = 100_000, 1000, 2**16
@@ -40,22 +41,36 @@ def check_grid(model: FittedRPM, sites: int, nodes: int) -> None:
 def on_a_grid(prior: Prior, inferred: Inferred, nodes: int) -> tuple[Shaped[Tensor, "N T Q *z"], Float[Tensor, "N Q"]]:
     """Places over the whole space of the latent where its family has a grid, else Gauss–Hermite around q."""
     assert isinstance(prior, HasLogDensity)
-    z, log_weights = places(prior.family, inferred.posterior.eta, nodes)
+    if isinstance(prior.family, HasGrid):
+        z, log_weights = all_over(prior.family, inferred.posterior.eta, nodes)
+    else:
+        z, log_weights = _around(prior.family, inferred.posterior, nodes)
     log_p = prior.log_density(z.movedim(2, 0), inferred.batch.sites).mT
     return z, log_p + (_log_ratios(inferred, prior.family.statistic(z)) + log_weights)[:, 0]
 
 
-def places(
-    family: Family, eta: Float[Tensor, "N T D"], nodes: int
-) -> tuple[Shaped[Tensor, "N T Q *z"], Float[Tensor, "..."]]:
+def all_over(
+    family: HasGrid, like: Float[Tensor, "N T D"], nodes: int
+) -> tuple[Shaped[Tensor, "N T Q *z"], Float[Tensor, ""]]:
     """Values of z for every site, and the log of what each stands for in ∫ dz."""
-    if isinstance(family, HasGrid):
-        z, weight = family.grid(nodes)
-        return z.to(eta).expand(*eta.shape[:2], *z.shape), eta.new_tensor(weight).log()
+    z, weight = family.grid(nodes)
+    return z.to(like).expand(*like.shape[:2], *z.shape), like.new_tensor(weight).log()
+
+
+def _around(
+    family: Family, posterior: Posterior, nodes: int
+) -> tuple[Shaped[Tensor, "N T Q *z"], Float[Tensor, "N T Q"]]:
+    """The same by nodes around every normal that q consists of: ∫ h = Σ_c share_c ⟨h/q⟩ under the c-th of them."""
     assert isinstance(family, Reparametrised)
-    points, weights = hermite(nodes, family.noise_size(), eta)
-    around = family.reparametrise(eta[:, :, None], points.expand(*eta.shape[:2], -1, -1))
-    return around, weights.log() - family.log_density(eta[:, :, None], family.statistic(around))
+    members = [(share, each.eta[:, :, None]) for share, each in posterior.members(AllLatents())]
+    points, weights = hermite(nodes, family.noise_size(), members[0][1][:, :, 0])
+    shares = [share.log().expand(eta.shape[:2])[..., None] for share, eta in members]
+    every = [family.reparametrise(eta, points.expand(*eta.shape[:2], -1, -1)) for _, eta in members]
+    z = torch.cat(every, 2)
+    t = family.statistic(z)
+    log_q = [share + family.log_density(eta, t) for share, (_, eta) in zip(shares, members, strict=True)]
+    own = torch.cat([share + weights.log() for share in shares], 2)
+    return z, own - torch.logsumexp(torch.stack(log_q), 0)
 
 
 def to_tolerance(

@@ -111,26 +111,30 @@ class UnderQ(Averaging):
         self.is_drawn = _dimensions(family) is None
 
     def places(self, model: FittedRPM, inferred: Inferred, targets: Targets, family: Family) -> Places:
-        """For every site by itself."""
-        eta = inferred.posterior.marginal(targets).eta
+        """For every site by itself; of several normals that q consists of, those of each with its share."""
+        parts = []
+        for of_q, member in inferred.posterior.members(targets):
+            t, share = self._of_member(family, member.eta)
+            parts.append((t, of_q.expand(member.eta.shape[:2])[..., None] * share))
+        t, share = (torch.cat(each, 2) for each in zip(*parts, strict=True))
+        effective = share.new_full((len(share),), float(self.draws)) if self.is_drawn else _nothing_drawn(share)
+        return Places(t, share, effective)
+
+    def _of_member(
+        self, family: Family, eta: Float[Tensor, "N T d"]
+    ) -> tuple[Float[Tensor, "N T Q d"], Float[Tensor, "#N #T Q"]]:
         if self.is_drawn:
-            return self._drawn(family, eta)
+            if not isinstance(family, Samplable):
+                raise errors.needs_samples(type(family).__name__)
+            z = family.sample(eta[:, :, None].expand(-1, -1, self.draws, -1), self.generator)
+            return family.statistic(z).to(eta.dtype), eta.new_full((1, 1, self.draws), 1.0 / self.draws)
         if isinstance(family, HasGrid):
-            z, _ = integration.places(family, eta, self.nodes)
-            t = family.statistic(z)
-            share = torch.softmax((eta[:, :, None] * t).sum(-1), -1)
-            return Places(t, share, _nothing_drawn(share))
+            t = family.statistic(integration.all_over(family, eta, self.nodes)[0])
+            return t, torch.softmax((eta[:, :, None] * t).sum(-1), -1)
         assert isinstance(family, Reparametrised)
         points, share = hermite(self.nodes, family.noise_size(), eta)
         t = family.statistic(family.reparametrise(eta[:, :, None], points.expand(*eta.shape[:2], -1, -1)))
-        return Places(t, share.expand(len(eta), 1, -1), _nothing_drawn(eta))
-
-    def _drawn(self, family: Family, eta: Float[Tensor, "N T d"]) -> Places:
-        if not isinstance(family, Samplable):
-            raise errors.needs_samples(type(family).__name__)
-        z = family.sample(eta[:, :, None].expand(-1, -1, self.draws, -1), self.generator)
-        share = eta.new_full((len(eta), 1, self.draws), 1.0 / self.draws)
-        return Places(family.statistic(z).to(eta.dtype), share, eta.new_full((len(eta),), float(self.draws)))
+        return t, share.expand(1, 1, -1)
 
     def coarser(self) -> "UnderQ | None":
         """Two thirds of the nodes."""

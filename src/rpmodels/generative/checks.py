@@ -18,7 +18,7 @@ from torch import Tensor
 from rpmodels.carriers import Factor, Sites
 from rpmodels.families import Discrete, Family, Gaussian
 from rpmodels.fitted import FittedRPM
-from rpmodels.generative.conditional import Conditional, conditional
+from rpmodels.generative.conditional import Conditional, conditional_on_atoms
 from rpmodels.generative.samples import observed
 from rpmodels.mixtures import PopulationMixture
 from rpmodels.observations import Observations
@@ -102,8 +102,9 @@ def predictive_checks(
     part = observations.some(max(2, MOST_SITES // observations.n_sites))
     sites = part.sites(model.device)
     generator = torch.Generator(model.device).manual_seed(seed)
-    given = {name: _thinned(conditional(model, name, sites), generator) for name in model.names
-             if not isinstance(model.summary(name), PopulationMixture)}  # fmt: skip
+    # Where p₀ is a density its draws are as good as observations: none of them is asked for by number.
+    given = {name: _thinned(conditional_on_atoms(model, name, model.atoms(name), sites), generator)
+             for name in model.names if not isinstance(model.summary(name), PopulationMixture)}  # fmt: skip
     data = _of_the_data(model, part, given)
     found = dict(_statistics(model, data))
     drawn: dict[str, list[float]] = {what: [] for what in found}

@@ -8,6 +8,9 @@ from rpmodels import errors
 from rpmodels.families import FiniteSupport
 from rpmodels.fitted import FittedRPM
 
+SAME = 1e-6
+"""Distance of potentials, relative to the largest, that rounding alone may make."""
+
 
 @torch.no_grad()
 def label_table(model: FittedRPM, name: str) -> Float[Tensor, "K L"]:
@@ -22,8 +25,9 @@ def label_table(model: FittedRPM, name: str) -> Float[Tensor, "K L"]:
     codes = torch.arange(len(vocabulary), device=model.device)[:, None]
     atoms = model.atoms(name)
     g = recogniser(codes, torch.ones_like(codes, dtype=torch.bool), atoms.g).g[:, 0]
-    # Atoms are the labels' own potentials: the nearest is the label itself.
-    which = torch.cdist(atoms.g[0].double(), g.double()).argmin(-1)
-    counts = torch.zeros(len(vocabulary), dtype=g.dtype, device=g.device).index_add(0, which, atoms.log_count[0].exp())
+    # Atoms are the labels' own potentials: the nearest is the label itself. Labels that say the same share theirs.
+    apart = torch.cdist(atoms.g[0].double(), g.double())
+    nearest = (apart <= apart.amin(-1, keepdim=True) + SAME * (1.0 + g.abs().max())).to(g.dtype)
+    counts = (atoms.log_count[0].exp() / nearest.sum(-1)) @ nearest
     joint = (family.log_probabilities(atoms.reference[:1] + g) + counts.log()[:, None]).mT
     return torch.softmax(joint, -1)
