@@ -554,3 +554,9 @@ def test_couplings_are_learned(tmp_path):
 def test_cliques_that_cannot_be_are_refused(parents, cliques, known, words):
     with pytest.raises(rp.RPModelsError, match=words):
         DiscreteGraph.learned(COUPLED, parents, known=known, cliques=cliques)
+
+
+def test_targets_that_are_no_latents_are_called_targets():
+    x = {"a": np.zeros((4, 2)), "b": np.ones((4, 2))}
+    with pytest.raises(rp.RPModelsError, match="targets of factor 'a': expected one of left, right; got 'up'"):
+        rp.RPGraph({"left": 2, "right": 2}, targets={"a": ["up"]}).fit(x)

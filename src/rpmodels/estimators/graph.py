@@ -101,6 +101,10 @@ class RPGraph(WithFactors, TransformerMixin, RPMEstimator):
     def _targets(self, factors: Iterable[str]) -> dict[str, list[str]]:
         """What every factor speaks of."""
         given = {str(name): [str(each) for each in latents] for name, latents in (self.targets or {}).items()}
+        for name, latents in given.items():
+            for each in latents:
+                if each not in self._sizes:
+                    raise errors.bad_choice(f"targets of factor '{name}'", list(self._sizes), each)
         known = list(factors)
         for name in given:
             if name not in known:
