@@ -17,7 +17,7 @@ from rpmodels.mixtures.quadrature import DOUBLINGS, GaussHermite, hermite
 from rpmodels.observations import Observations
 from rpmodels.priors import HasLogDensity, Posterior, Prior
 
-__all__ = ["TOLERANCE", "check_grid", "drawn", "on_a_grid", "places", "to_tolerance"]
+__all__ = ["TOLERANCE", "check_grid", "drawn", "on_a_grid", "to_tolerance"]
 MOST_DRAWS, MOST_NODES, MOST_ANGLES = 100_000, 1000, 2**16
 """Of one posterior, and along one latent: of Gauss–Hermite rules, and of a circle."""
 PLACE = 2**14
