@@ -318,16 +318,9 @@ def turning(n, t, seed=0):
     return dynamics(rotation(0.4, 0.95), 0.95, loadings, n, t, noise=0.7, seed=seed)
 
 
-def brief(**settings):
-    options = {
-        "network": "linear",
-        "precision": "constant",
-        "max_iter": 60,
-        "n_init": 1,
-        "retries": 0,
-        "finish": "none",
-    }
-    return made(rp.RPLDS, K, random_state=0, learning_rate=3e-2, **{"dynamics": 1.0, **options, **settings})
+def brief(dynamics=1.0):
+    short = {"n_init": 1, "retries": 0, "max_iter": 60, "finish": "none", "learning_rate": 3e-2}
+    return made(rp.RPLDS, K, dynamics=dynamics, network="linear", precision="constant", random_state=0, **short)
 
 
 @pytest.fixture(scope="module")
