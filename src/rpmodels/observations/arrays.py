@@ -127,9 +127,15 @@ def _native(name: str, array: NDArray[Any]) -> NDArray[Any]:
         if array.size and array.max() > MOST:
             raise errors.too_large(name, "2**63", ".astype(float) for numbers, .astype(str) for labels")
         array = array.astype(np.int64)
-    if array.dtype == np.float64 and np.abs(array).max(initial=0.0, where=np.isfinite(array)) > LARGEST:
+    if array.dtype == np.float64 and _reaches(array) > LARGEST:
         raise errors.too_large(name, f"{LARGEST:g}", "other units, or NaN where a value is missing")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _reaches(array: NDArray[np.float64]) -> float:
+    """The largest finite size; without a copy where all are finite or missing."""
+    reach = max(np.fmax.reduce(array, axis=None, initial=0.0), -np.fmin.reduce(array, axis=None, initial=0.0))
+    return float(reach if np.isfinite(reach) else np.abs(array).max(initial=0.0, where=np.isfinite(array)))
 
 
 def _from_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:

@@ -97,7 +97,9 @@ def padded_times(times: Any, lengths: Lengths, what: str = "times") -> NDArray[n
 
 def _is_clock(times: Any) -> bool:
     """Whether this may be the times of one trial."""
-    return times is None or (isinstance(times, Sequence | np.ndarray) and np.ndim(times) == 1)
+    if isinstance(times, Sequence) and not isinstance(times, str):
+        return not any(isinstance(each, Sequence | np.ndarray) and np.ndim(each) for each in times)
+    return times is None or getattr(times, "ndim", None) == 1
 
 
 @dataclass(frozen=True)
