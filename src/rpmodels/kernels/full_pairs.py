@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from rpmodels.kernels.arithmetic import exp, log, plain
-from rpmodels.kernels.diagonal_pairs import HALF_LOG_2PI, add_exp, raise_to, summed_up, to_shares
-from rpmodels.kernels.lanes import add, eliminate, invert, place, rows_of
+from rpmodels.kernels.diagonal_pairs import HALF_LOG_2PI, add_exp, raise_to, to_shares
+from rpmodels.kernels.lanes import add_and_sum, eliminate, invert, place, rows_of
 
 CACHE = 2**18
 """Bytes for all numbers of the pairs at hand."""
@@ -74,9 +74,7 @@ def pull(a: Any, g: Any, weight: Any, total: Any, grad: Any, by_a: Any, by_g: An
                 _weigh(work, latents, share, pairs)
                 for d in range(numbers):
                     for m in range(count):
-                        each = work[d, m * width :]
-                        by_g[s, first + m, d] += summed_up(each, width)
-                        add(by_a[s, d, begin:], each, width)
+                        by_g[s, first + m, d] += add_and_sum(by_a[s, d, begin:], work[d, m * width :], width)
 
 
 @plain

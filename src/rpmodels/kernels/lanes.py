@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rpmodels.kernels.arithmetic import plain
+from rpmodels.kernels.arithmetic import plain, summing
 
 
 @plain
@@ -55,7 +55,12 @@ def invert(work: Any, latents: int, count: int) -> None:
             take(mean, work[place(latents, i, j)], work[i], count)
             column = work[spare + i]
             column[:count] = 0
-            for k in range(j + 1, latents):
+            k = j + 1
+            while k + 1 < latents:  # two at once: half as often there and back
+                one, other = work[place(latents, max(i, k), min(i, k))], work[place(latents, max(i, k + 1), min(i, k + 1))]
+                take_two(column, one, work[place(latents, k, j)], other, work[place(latents, k + 1, j)], count)
+                k += 2
+            if k < latents:
                 take(column, work[place(latents, max(i, k), min(i, k))], work[place(latents, k, j)], count)
         for i in range(j + 1, latents):
             below = work[place(latents, i, j)]
@@ -68,6 +73,23 @@ def take(target: Any, left: Any, right: Any, count: int) -> None:
     """target − left · right."""
     for r in range(count):
         target[r] -= left[r] * right[r]
+
+
+@plain
+def take_two(target: Any, left: Any, right: Any, more_left: Any, more_right: Any, count: int) -> None:
+    """target − left · right − more_left · more_right."""
+    for r in range(count):
+        target[r] -= left[r] * right[r] + more_left[r] * more_right[r]
+
+
+@summing
+def add_and_sum(target: Any, values: Any, count: int) -> Any:
+    """target + values, and what the values sum to."""
+    total = values.dtype.type(0.0)
+    for r in range(count):
+        target[r] += values[r]
+        total += values[r]
+    return total
 
 
 @plain
