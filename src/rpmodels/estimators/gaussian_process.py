@@ -18,8 +18,9 @@ from rpmodels.estimators.description import Coordinates, Description
 from rpmodels.estimators.kernels import RULES
 from rpmodels.estimators.posteriors import LatentMarginals, LatentPosterior, described, moments_of
 from rpmodels.estimators.series import atoms_of_series, check_clock, read_series, times_ahead
+from rpmodels.estimators.streams import Stream
 from rpmodels.families import Family
-from rpmodels.inference import summed_potentials
+from rpmodels.filtering import filtered
 from rpmodels.mixtures import AtomPolicy
 from rpmodels.observations import Observations
 from rpmodels.priors import Prior
@@ -180,12 +181,17 @@ class RPGPFA(ContinuousEstimator):
         With inducing points that is one conditioning for every time, T times the cost of `posterior`; without any, one.
         """
         observations, form = self._new(X, **options)
-        model = self._fitted()
-        prior = cast(ProcessPrior, model.prior)
-        recognised = model.pattern.recognised(observations)
-        etas = [prior.filtered(summed_potentials(factors), batch.sites) for batch, factors in recognised]
-        mean, covariance = moments_of(model, etas, observations.n_sites)
+        states = filtered(self._fitted(), observations)
+        mean, covariance = (layout.joined(each, observations.n_sites) for each in zip(*states, strict=True))
         return LatentMarginals(form.form(mean), form.form(covariance), form.times)
+
+    def stream(self, n_series: int | None = None) -> Stream:
+        """For one new time at a time, at constant cost: `update(x, time=t)` gives mean (K,) and covariance (K, K).
+
+        Without inducing points alone, as Matérn kernels have it. Times may be any that do not go back. Of `n_series`
+        series at once everything has an axis for them.
+        """
+        return Stream(self._fitted(), lambda mean, covariance: (mean, covariance), n_series)
 
     @torch.no_grad()
     def forecast(self, X: Any, steps: int = 1, **options: Any) -> LatentMarginals:

@@ -4,6 +4,7 @@ from rpmodels.priors.categorical import CategoricalPrior
 from rpmodels.priors.circular import CircularPrior
 from rpmodels.priors.dirichlet import DirichletPosterior, DirichletPrior, FixedConcentration, LearnedConcentration
 from rpmodels.priors.discrete_graph import DiscreteGraph
+from rpmodels.priors.filters import Filter, Filtered, HasFilter
 from rpmodels.priors.gaussian import GaussianPrior
 from rpmodels.priors.gaussian_mixture import GaussianMixturePosterior, GaussianMixturePrior
 from rpmodels.priors.gaussian_process import GaussianProcessPrior
@@ -13,7 +14,7 @@ from rpmodels.priors.joint_chain import JointChain, JointChainPosterior
 from rpmodels.priors.kalman import LatentState
 from rpmodels.priors.linear_dynamics import LinearDynamicsPrior
 from rpmodels.priors.linear_dynamics_posterior import LinearDynamicsPosterior
-from rpmodels.priors.markov_chain import ChainState, MarkovChainPrior, stationary
+from rpmodels.priors.markov_chain import MarkovChainPrior, stationary
 from rpmodels.priors.markov_chain_posterior import MarkovChainPosterior
 from rpmodels.priors.markovian_process import MarkovianProcessPrior
 from rpmodels.priors.prior import HasCovariance, HasLogDensity, IndependentSites, Posterior, Prior
@@ -23,12 +24,13 @@ from rpmodels.priors.structured import AgeSimplex, ProductSimplex
 __all__ = [
     "AgeSimplex",
     "CategoricalPrior",
-    "ChainState",
     "CircularPrior",
     "DirichletPosterior",
     "DirichletPrior",
     "DirichletSimplex",
     "DiscreteGraph",
+    "Filter",
+    "Filtered",
     "FixedConcentration",
     "FixedSimplex",
     "GaussianMixturePosterior",
@@ -37,6 +39,7 @@ __all__ = [
     "GaussianProcessPrior",
     "GraphPosterior",
     "HasCovariance",
+    "HasFilter",
     "HasInducing",
     "HasLogDensity",
     "IndependentSites",

@@ -55,7 +55,7 @@ def moved(step: Transition, state: LatentState, push: Float[Tensor, "N K"] | Non
     return LatentState(mean if push is None else mean + push, step.A @ state.covariance @ step.A.mT + step.Q)
 
 
-def updated(state: LatentState, h: Float[Tensor, "N K"], W: Float[Tensor, "N K K"]) -> LatentState:
+def updated(state: LatentState, h: Float[Tensor, "*b K"], W: Float[Tensor, "*b K K"]) -> LatentState:
     """Times exp(hᵀz − ½ zᵀWz)."""
     precision, _ = linalg.inverse_and_log_det(state.covariance, "a predicted covariance")
     covariance, _ = linalg.inverse_and_log_det(precision + W, "a filtered precision")

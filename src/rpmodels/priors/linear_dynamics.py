@@ -21,6 +21,7 @@ from rpmodels.carriers import Sites
 from rpmodels.families import Family, Gaussian
 from rpmodels.linalg.block_tridiagonal import accumulated, smoothed
 from rpmodels.priors.driving import Inputs, wide
+from rpmodels.priors.filters import Elapsed, GaussianFilter, HasFilter, State, said
 from rpmodels.priors.kalman import LatentState, Transition, chained, moved, noise_like, stacked, updated
 from rpmodels.priors.linear_dynamics_posterior import LinearDynamicsPosterior
 from rpmodels.priors.prior import HasCovariance, HasLogDensity
@@ -31,7 +32,7 @@ UNEVEN = 0.01
 """How far a step between two times may be from the trial's mean step, relative to it."""
 
 
-class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
+class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian], HasFilter[Gaussian]):
     """z_1 ~ N(0, I), z_{t+1} = A z_t + B u_t + w_t, for times that are equally spaced.
 
     Everything is computed in double precision and rounded (as kernels are): when latents are slow, Q⁻¹ is large and
@@ -160,10 +161,9 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
         return None if pushes is None else accumulated(transition.A, pushes)
 
     def _split(self, potentials: Float[Tensor, "*b D"]) -> tuple[Float[Tensor, "*b K"], Float[Tensor, "*b K K"]]:
-        """h and W of exp(hᵀz − ½ zᵀWz); only the symmetric part meets zzᵀ."""
-        first, second = wide(potentials).tensor_split([self.latents], -1)
-        matrix = torch.unflatten(second, -1, (self.latents, self.latents))
-        return first, -matrix - matrix.mT
+        """h and W, latents being one group."""
+        h, W = said(self._family, potentials)
+        return h[..., 0, :], W[..., 0, :, :]
 
     def check_sites(self, sites: Sites) -> None:
         """Refuse times that are not equally spaced within a trial, in whatever unit they are, and other inputs."""
@@ -220,29 +220,17 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
 
     # ---- as time goes by -----------------------------------------------------------------------
 
-    def begin(self, n: int) -> LatentState:
-        """N(0, I): what n trials begin from, before their first `step`."""
-        eye = self._eye().to(self.raw.dtype)
-        return LatentState(eye.new_zeros(n, self.latents), eye.expand(n, -1, -1))
-
-    def step(
-        self, state: LatentState, potential: Float[Tensor, "N D"], u: Float[Tensor, "N U"] | None = None
-    ) -> LatentState:
-        """One time-step later, with the potential seen there: constant cost, and the same numbers as `filter`.
-
-        u are the inputs at the time of `state`.
-        """
-        first, weight = self._split(potential)
-        before = LatentState(*map(wide, state))
-        push = None if u is None else self.inputs.push(u)
-        return updated(moved(self.transition(), before, push), first, weight).to(state.mean.dtype)
+    def filtering(self) -> "DynamicsFilter":
+        """z′ = A z + B u + w, step after step."""
+        return DynamicsFilter(self)
 
     def filter(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> LatentState:
         """Marginals of every site given the past and the present alone."""
         self.check_sites(sites)
         first, weight = self._split(torch.where(sites.exists[..., None], potentials, 0.0))
         transition = self.transition()
-        state = LatentState(*map(wide, self.begin(len(potentials))))
+        eye = self._eye()
+        state = LatentState(eye.new_zeros(len(potentials), self.latents), eye.expand(len(potentials), -1, -1))
         states = []
         pushes = self._pushes(sites)
         for t, now in enumerate(zip(first.unbind(1), weight.unbind(1), strict=True)):
@@ -267,3 +255,27 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
             push = None if u is None else self.inputs.push(u[:, t])
             states.append(moved(transition, states[-1], push))
         return stacked(states[1:]).to(mean.dtype)
+
+
+class DynamicsFilter(GaussianFilter):
+    """Linear dynamics as time goes by; steps have no length."""
+
+    A: Tensor
+    Q: Tensor
+    by_inputs: Tensor
+    """B in the inputs' own units, transposed."""
+
+    @torch.no_grad()
+    def __init__(self, prior: LinearDynamicsPrior) -> None:
+        transition = prior.transition()
+        super().__init__(prior.family, torch.eye(prior.latents).to(transition.A)[None])
+        self.n_inputs = prior.n_inputs
+        self.register_buffer("A", transition.A)
+        self.register_buffer("Q", transition.Q)
+        self.register_buffer("by_inputs", prior.inputs.push(torch.eye(self.n_inputs).to(transition.A)))
+
+    def along(self, elapsed: Elapsed, u: Float[Tensor, "N U"] | None) -> State:
+        """A, Q, and B u where there are inputs."""
+        if u is None or not self.n_inputs:
+            return self.A, self.Q
+        return self.A, self.Q, (wide(u) @ self.by_inputs)[:, None, :, None]

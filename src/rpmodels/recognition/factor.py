@@ -60,6 +60,10 @@ class RecognitionFactor(nn.Module):
     def curves(self) -> None:
         """No channels of its own."""
 
+    def outside(self, rows: Shaped[Tensor, "n *event"]) -> Bool[Tensor, "n *event"]:
+        """Which numbers are beyond what the scaling of the training data tells apart."""
+        return self.scaling.outside(rows)
+
     def _raw(self, rows: Shaped[Tensor, "n *event"], dtype: torch.dtype) -> Float[Tensor, "n R"]:
         scaled = self.scaling(rows, dtype)
         if scaled.is_floating_point():

@@ -140,6 +140,12 @@ class ChannelCurves(nn.Module):
         flat = place + torch.arange(self.n_channels, device=x.device)[:, None] * self.n_values
         return flat.mT.reshape(x.shape), share.mT.reshape(x.shape)
 
+    def outside(self, x: Shaped[Tensor, "n C"]) -> Bool[Tensor, "n C"]:
+        """Which numbers are beyond the places of their channel."""
+        last = torch.isfinite(self.log_p0).sum(1, keepdim=True) - 1
+        low, high = self.grid.values[:, 0], self.grid.values.gather(1, last)[:, 0]
+        return (x < low) | (x > high)
+
     def scored(self, x: Shaped[Tensor, "n C"]) -> Float[Tensor, "n C"]:
         """Scores of these numbers, zero where unknown."""
         place, share = self._between(x[:, None])
@@ -178,6 +184,10 @@ class PopulationFactor(nn.Module):
     def curves(self) -> Curves:
         """Of all channels, whatever they show."""
         return self.network.curves()
+
+    def outside(self, rows: Shaped[Tensor, "n C"]) -> Bool[Tensor, "n C"]:
+        """Which numbers are beyond the places of their channel's grid, where they count as its outermost."""
+        return self.network.outside(rows)
 
     def check(self, name: str, spec: FactorSpec, like: Tensor) -> None:
         """Refuse what is no vector of as many numbers."""
