@@ -73,12 +73,17 @@ class Filtering(nn.Module):
         super().__init__()
         if not isinstance(model.prior, HasFilter):
             raise errors.no_filter(type(model.prior).__name__)
-        self.model = model
+        self._model = [model]  # in a list: a program for elsewhere needs no atoms
         self.filter: Filter = model.prior.filtering()
         self.e_step = e_step_of(model)
         self._site = Sites.single(1, model.device)
         self._references = {name: each.detach() for name, each in model.pattern.references(self._site).items()}
         self.eval()
+
+    @property
+    def model(self) -> FittedRPM:
+        """As it was fitted."""
+        return self._model[0]
 
     def begin(self, n: int) -> States:
         """Of n series, before their first time."""

@@ -13,6 +13,7 @@ from rpmodels import checks, errors
 from rpmodels.carriers import Factor
 from rpmodels.estimators.clocks import Clock
 from rpmodels.estimators.fingerprint import digest_of
+from rpmodels.exporting import Program, export_step
 from rpmodels.filtering import Filtering, States
 from rpmodels.fitted import FittedRPM
 from rpmodels.observations import Row, read_rows
@@ -178,6 +179,23 @@ class Stream:
     def save(self, path: str | Path) -> None:
         """The state as a sealed file of exactly this name, whole or not at all; nothing in it is ever executed."""
         save_state(Path(path), {"stream": digest_of(self._model), "state": self.state})
+
+    def export(self, path: str | Path, step: float | None = None) -> Program:
+        """Write one step of this stream as a program for elsewhere, by the suffix of its file: .pt2 or .onnx.
+
+        It takes rows of every factor in the model's precision (zeros where one is missing; of labels their places in
+        the order of the vocabulary), which of them are there, inputs, and a state; it gives what is known, and the next
+        state. What it returns, and what the file itself says in JSON, are the names, shapes and the state to begin at.
+
+        Args:
+            path: where to
+            step: of models with a clock, how long every step is; default the usual one
+
+        """
+        filtering = self._filtering
+        elapsed = None if self._clock is None else self._clock.usual if step is None else float(step)
+        names = [_name(name, number) for number in range(len(self._states)) for name in self._names]
+        return export_step(filtering, names, self._n_series or 1, elapsed, path)
 
     def _opened(self, path: Path) -> dict[str, NDArray[Any]]:
         found = load_state(path)

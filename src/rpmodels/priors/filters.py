@@ -58,6 +58,8 @@ class Filter(nn.Module, ABC):
 
     names: ClassVar[tuple[str, ...]]
     """Of the tensors of a state."""
+    shown_names: ClassVar[tuple[str, ...]]
+    """Of what `shown` gives."""
     clocked: ClassVar[bool] = False
     """Whether a step has a length."""
     n_inputs = 0
@@ -111,7 +113,7 @@ class GaussianFilter(Filter):
     and no precision is asked of states that hardly move.
     """
 
-    names = ("mean", "covariance")
+    names = shown_names = ("mean", "covariance")
     covariance: Tensor
     """Of the state at any time, before anything is seen: (G, d, d)."""
 
@@ -123,8 +125,8 @@ class GaussianFilter(Filter):
 
     def begin(self, n: int) -> State:
         """Stationary."""
-        whole = self.covariance.expand(n, -1, -1, -1)
-        return whole[..., :1] * 0.0, whole.contiguous()
+        whole = self.covariance.repeat(n, 1, 1, 1)
+        return torch.zeros_like(whole[..., 0])[..., None], whole
 
     def moved(self, state: State, *along: Tensor) -> State:
         """s′ = A s + push + N(0, C)."""

@@ -150,6 +150,7 @@ class ChainFilter(Filter):
     """A Markov chain as time goes by: probabilities of its states, and whether it has begun."""
 
     names = ("probabilities", "begun")
+    shown_names = ("probabilities",)
     initial: Tensor
     transition: Tensor
 
@@ -161,7 +162,7 @@ class ChainFilter(Filter):
 
     def begin(self, n: int) -> State:
         """Not begun."""
-        return self.initial.expand(n, -1).contiguous(), torch.zeros(n, 1, dtype=torch.bool, device=self.initial.device)
+        return self.initial.repeat(n, 1), torch.zeros(n, 1, dtype=torch.bool, device=self.initial.device)
 
     def moved(self, state: State, *along: Tensor) -> State:
         """p A; the first time has π."""

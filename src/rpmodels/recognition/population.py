@@ -19,6 +19,7 @@ from rpmodels.families import FullGaussian
 from rpmodels.observations import FactorSpec, Scaling, Unscaled
 from rpmodels.recognition.grids import Grid, grid_of
 from rpmodels.recognition.heads import Head
+from rpmodels.tracing import recording
 
 SMALLEST = 1e-2
 """Precision b of channels that nothing is known of."""
@@ -123,7 +124,7 @@ class ChannelCurves(nn.Module):
         place, share = self._between(x)
         flat = table.flatten(0, 1)
         below = nn.functional.embedding(place, flat)
-        if bool((share > 0).any()):
+        if recording() or bool((share > 0).any()):
             above = nn.functional.embedding((place + 1).clamp_max(len(flat) - 1), flat)
             below = torch.lerp(below, above, share[..., None].to(flat.dtype))
         return curves, below.movedim(-1, 0), known
@@ -175,7 +176,7 @@ class PopulationFactor(nn.Module):
         """The sum of what the channels say, and each by itself."""
         curves, (a, b, log_p0), known = self.network(inputs)
         there = known & present[..., None]
-        if not bool(there.all()):
+        if recording() or not bool(there.all()):
             a, b = (torch.where(there, each, 0.0) for each in (a, b))
         return Factor(
             curves.potential(a, b), present & there.any(-1), self.targets, Channels(curves, a, b, log_p0, there)
