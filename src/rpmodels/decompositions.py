@@ -4,13 +4,13 @@ They stand for PyTorch's own in recorded programs alone: loops over rows and col
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.export import ExportedProgram
 
-aten = torch.ops.aten
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
 
 
 def cholesky(matrix: Tensor, upper: bool = False, **_: Any) -> tuple[Tensor, Tensor]:
@@ -67,18 +67,24 @@ def searchsorted(values: Tensor, x: Tensor, **options: Any) -> Tensor:
     return ((places <= wide) if right else (places < wide)).sum(-1)
 
 
-TABLE: dict[Any, Callable[..., Any]] = {
-    aten.linalg_cholesky_ex.default: cholesky,
-    aten.linalg_solve_triangular.default: solve_triangular,
-    aten.cholesky_solve.default: cholesky_solve,
-    aten.cholesky_inverse.default: cholesky_inverse,
-    aten.searchsorted.Tensor: searchsorted,
-}
+def copy(values: Tensor, _: Any) -> Tensor:
+    """However it lies in memory."""
+    return values.clone()
 
 
-def without_factorisations(program: ExportedProgram) -> ExportedProgram:
+def without_factorisations(program: "ExportedProgram") -> "ExportedProgram":
     """The same program in operations that ONNX knows."""
+    aten, prims = torch.ops.aten, torch.ops.prims
+    ways: dict[Any, Callable[..., Any]] = {
+        aten.linalg_cholesky_ex.default: cholesky,
+        aten.linalg_solve_triangular.default: solve_triangular,
+        aten.cholesky_solve.default: cholesky_solve,
+        aten.cholesky_inverse.default: cholesky_inverse,
+        aten.searchsorted.Tensor: searchsorted,
+        prims.copy_strided.default: copy,
+    }
     table = torch.export.default_decompositions()
-    for operation, way in TABLE.items():
+    for operation, way in ways.items():
         table[operation] = way
-    return program.run_decompositions(table)
+    found: ExportedProgram = program.run_decompositions(table)
+    return found
