@@ -93,7 +93,9 @@ def filtered(model, data, times):
 
 
 def as_tuple(found):
-    return tuple(found.values()) if isinstance(found, dict) else found if isinstance(found, tuple) else (found,)
+    if isinstance(found, dict):
+        return tuple(found.values())
+    return found if isinstance(found, tuple | list) else (found,)
 
 
 def near(got, expected, tolerance=1e-6):
@@ -174,7 +176,8 @@ def test_a_state_goes_on_where_it_was(models, tmp_path):
         assert all(isinstance(each, np.ndarray) for each in kept.values())
         stream.save(tmp_path / "now")
         model.save(tmp_path / "model")
-        near(stream.update(at(data, 5), **options[5]), (expected := stream.update(at(data, 5), **options[5])), np.inf)
+        stream.update()
+        stream.reset()
         stream.restore(kept)
         expected = stream.update(at(data, 5), **options[5])
         elsewhere = rp.load(tmp_path / "model").stream()
@@ -188,10 +191,10 @@ def test_states_of_others_are_refused(models, tmp_path):
     models("dynamics").save(tmp_path / "model")
     with pytest.raises(RPModelsError, match="another model"):
         models("counts").stream().restore(tmp_path / "now")
-    with pytest.raises(RPModelsError, match=r"not a model file|no state of a stream|no checkpoint"):
+    with pytest.raises(RPModelsError, match="no state of a stream"):
         stream.restore(tmp_path / "model")
     before = stream.state
-    with pytest.raises(RPModelsError, match="'mean' of the state: expected numbers of shape"):
+    with pytest.raises(RPModelsError, match="of the state: expected numbers of shape"):
         models("dynamics").stream(2).restore(before)
     with pytest.raises(RPModelsError, match="The names of the state"):
         stream.restore({"mean": before["mean"]})

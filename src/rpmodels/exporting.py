@@ -4,12 +4,13 @@ A program has the same numbers as the library, in tensors of fixed sizes. Beside
 and what comes out; of a stream also the state to begin at.
 """
 
+import copy
 import importlib.util
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from rpmodels.filtering import Filtering
 from rpmodels.fitted import FittedRPM
 from rpmodels.observations import FactorSpec
 from rpmodels.priors.filters import Elapsed
+from rpmodels.recognition import Recogniser
 from rpmodels.versions import __version__
 from rpmodels.writing import write_atomically
 
@@ -53,7 +55,7 @@ class RecognitionProgram(nn.Module):
 
     def __init__(self, model: FittedRPM, name: str) -> None:
         super().__init__()
-        self.recogniser = model.recogniser(name)
+        self.recogniser = cast(Recogniser, _frozen(model.recogniser(name)))
         prior = model.prior.reference(Sites.single(1, model.device), True)
         self.register_buffer("reference", self.recogniser.reference(prior).detach())
         self.register_buffer("like", torch.zeros((), dtype=model.dtype, device=model.device), persistent=False)
@@ -86,7 +88,7 @@ class StepProgram(nn.Module):
     def __init__(self, filtering: Filtering, names: Sequence[str], elapsed: Elapsed) -> None:
         super().__init__()
         self.filtering, self._names, self._elapsed = filtering, tuple(names), elapsed
-        self._recognisers = [each for _, each in filtering.model.pattern.recognisers()]
+        self.recognisers = cast(nn.ModuleList, _frozen(filtering.model.pattern.recognition))
         model = filtering.model
         self.register_buffer("like", torch.zeros((), dtype=model.dtype, device=model.device), persistent=False)
         self.eval()
@@ -100,7 +102,7 @@ class StepProgram(nn.Module):
         u = state.pop(0) if self.filtering.filter.n_inputs else None
         factors = {
             name: recogniser(each[:, None], present[:, j : j + 1], self.like)
-            for j, (name, recogniser, each) in enumerate(zip(self._names, self._recognisers, rows, strict=True))
+            for j, (name, recogniser, each) in enumerate(zip(self._names, self.recognisers, rows, strict=True))
         }
         states = tuple(tuple(state[i : i + width]) for i in range(0, len(state), width))
         along = self.filtering.filter.along(self._elapsed, u)
@@ -142,6 +144,20 @@ def export_step(
     return about
 
 
+def _own(tensor: Tensor) -> Tensor:
+    return tensor.detach().clone(memory_format=torch.contiguous_format)
+
+
+def _frozen(module: nn.Module) -> nn.Module:
+    """A copy whose weights are constants: what it gives has no gradients, wherever it runs."""
+    made = copy.deepcopy(module)
+    for each in made.modules():
+        for name, weight in list(each.named_parameters(recurse=False)):
+            delattr(each, name)
+            each.register_buffer(name, _own(weight))
+    return made
+
+
 def _rows(spec: FactorSpec, n: int, dtype: torch.dtype) -> Tensor:
     """Of zeros: codes of labels in int64, other rows in the model's precision."""
     return torch.zeros(n, *spec.event_shape, dtype=torch.int64 if spec.is_label else dtype)
@@ -164,6 +180,8 @@ def _write(program: nn.Module, given: tuple[Tensor, ...], about: Program, path: 
             if importlib.util.find_spec(package) is None:
                 raise errors.needs_onnx(package)
     recorded = torch.export.export(program, given, strict=False)
+    for held in (recorded.state_dict, recorded.constants):  # numbers of their own, in their own order
+        held |= {name: _own(each) for name, each in held.items() if isinstance(each, Tensor)}
     if path.suffix == TORCH:
         write_atomically(path, lambda there: torch.export.save(recorded, there, extra_files={ABOUT: said}))
         return

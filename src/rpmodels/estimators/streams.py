@@ -17,7 +17,8 @@ from rpmodels.exporting import Program, export_step
 from rpmodels.filtering import Filtering, States
 from rpmodels.fitted import FittedRPM
 from rpmodels.observations import Row, read_rows
-from rpmodels.persistence import load_state, save_state
+from rpmodels.persistence.model_files import FORMAT
+from rpmodels.persistence.sealed import open_sealed, write_sealed
 
 Shown = Callable[..., Any]
 """From arrays (N, …) of the filter to what the user is told."""
@@ -178,7 +179,8 @@ class Stream:
 
     def save(self, path: str | Path) -> None:
         """The state as a sealed file of exactly this name, whole or not at all; nothing in it is ever executed."""
-        save_state(Path(path), {"stream": digest_of(self._model), "state": self.state})
+        tensors = {name: torch.from_numpy(each) for name, each in self.state.items()}
+        write_sealed(path, FORMAT, {"stream": digest_of(self._model)}, tensors)
 
     def export(self, path: str | Path, step: float | None = None) -> Program:
         """Write one step of this stream as a program for elsewhere, by the suffix of its file: .pt2 or .onnx.
@@ -198,12 +200,12 @@ class Stream:
         return export_step(filtering, names, self._n_series or 1, elapsed, path)
 
     def _opened(self, path: Path) -> dict[str, NDArray[Any]]:
-        found = load_state(path)
-        if not isinstance(found, Mapping) or "stream" not in found:
+        content, tensors = open_sealed(path, FORMAT)
+        if "stream" not in content:
             raise errors.not_a_stream_file(str(path))
-        if found["stream"] != digest_of(self._model):
+        if content["stream"] != digest_of(self._model):
             raise errors.state_of_another_model(str(path))
-        return {name: each.numpy() for name, each in found["state"].items()}
+        return {name: each.numpy() for name, each in tensors.items()}
 
 
 def _where(which: Tensor, one: Tensor, other: Tensor) -> Tensor:

@@ -272,7 +272,8 @@ class DynamicsFilter(GaussianFilter):
         self.n_inputs = prior.n_inputs
         self.register_buffer("A", transition.A)
         self.register_buffer("Q", transition.Q)
-        self.register_buffer("by_inputs", prior.inputs.push(torch.eye(self.n_inputs).to(transition.A)))
+        if self.n_inputs:
+            self.register_buffer("by_inputs", prior.inputs.push(torch.eye(self.n_inputs).to(transition.A)))
 
     def along(self, elapsed: Elapsed, u: Float[Tensor, "N U"] | None) -> State:
         """A, Q, and B u where there are inputs."""
