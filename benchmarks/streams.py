@@ -9,6 +9,7 @@ One thread, K = 4, 20 channels, brief fits (numbers of a fit make no difference 
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,11 +61,11 @@ def main() -> None:
         row = torch.from_numpy(data[0, :1])
         seen = row[:, None] if recogniser.curves() is not None else row
         with torch.no_grad():
-            bare = median(lambda network=recogniser.network, seen=seen: network(seen))
+            bare = median(partial(recogniser.network, seen))
         stream = model.stream()
-        update = median(lambda stream=stream, one=data[0, 0]: stream.update(one))
-        whole = median(lambda model=model, one=data[0]: model.filter(one), 20) / STEPS
-        single = median(lambda model=model, one=data[0, :1]: model.filter(one), 100)
+        update = median(partial(stream.update, data[0, 0]))
+        whole = median(partial(model.filter, data[0]), 20) / STEPS
+        single = median(partial(model.filter, data[0, :1]), 100)
         stream.reset()
         off = 0.0
         filtered = model.filter(data[0])
@@ -76,7 +77,7 @@ def main() -> None:
                 pairs = [(each, filtered[chain][t]) for chain, each in said.items()]
             else:
                 pairs = [(said, filtered[t])]
-            off = max(off, *(float(np.abs(one - two).max()) for one, two in pairs))
+            off = max(off, *(float((np.abs(one - two) / (1 + np.abs(two))).max()) for one, two in pairs))
         print(
             f"{name:26}{bare:5.0f} µs {update:5.0f} µs {update / bare:5.1f} {whole:8.0f} µs {update / whole:8.2f} "
             f"{single:11.0f} µs {off:14.1e}"

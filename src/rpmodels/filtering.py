@@ -19,8 +19,8 @@ from rpmodels.carriers import Factors, Sites
 from rpmodels.fitted import FittedRPM
 from rpmodels.inference import EStep
 from rpmodels.observations import Observations
-from rpmodels.priors import Filter, Filtered, HasFilter, LatentState, LinearDynamicsPrior
-from rpmodels.priors.filters import State
+from rpmodels.priors import LatentState, LinearDynamicsPrior
+from rpmodels.priors.filters import Filter, Filtered, HasFilter, State
 from rpmodels.priors.process import ProcessPrior
 from rpmodels.step import Step
 
@@ -65,7 +65,6 @@ class Filtering(nn.Module):
 
     Args:
         model: whose prior has a filter
-        device: of its numbers
 
     """
 

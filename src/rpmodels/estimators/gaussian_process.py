@@ -15,7 +15,6 @@ from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator
 from rpmodels.estimators.description import Coordinates, Description
-from rpmodels.estimators.kernels import RULES
 from rpmodels.estimators.posteriors import LatentMarginals, LatentPosterior, described, moments_of
 from rpmodels.estimators.series import atoms_of_series, check_clock, read_series, times_ahead
 from rpmodels.estimators.streams import Stream
@@ -56,19 +55,21 @@ class RPGPFA(ContinuousEstimator):
 
     n_latents = 1
     kernel: Any = argument(
-        RULES["kernel"],
+        kernels.RULES["kernel"],
         "of every latent; one of your own in your own units of time, of batch shape () or (K,)", default="rbf",
     )  # fmt: skip
     n_inducing: int | str | None = argument(
-        checks.Nothing() | RULES["n_inducing"],
+        checks.Nothing() | kernels.RULES["n_inducing"],
         "M; all time points make the GP exact; None: exact without any, at a cost of O(T), for "
         "Matérn kernels alone; auto: None for Matérn kernels on trials of more than 1000 times, else a fifth of the "
         "time points, twenty at least", default="auto",
     )  # fmt: skip
-    inducing: Any = argument(RULES["inducing"], "evenly spaced, learned, or places (M,) or (K, M)", default="fixed")
-    mean: Any = argument(RULES["mean"], "function of time; None is zero", default=None)
+    inducing: Any = argument(
+        kernels.RULES["inducing"], "evenly spaced, learned, or places (M,) or (K, M)", default="fixed"
+    )
+    mean: Any = argument(kernels.RULES["mean"], "function of time; None is zero", default=None)
     length_scale: float | str = argument(
-        RULES["length_scale"], "where the kernel starts, in units of time; auto: one inducing spacing",
+        kernels.RULES["length_scale"], "where the kernel starts, in units of time; auto: one inducing spacing",
         default="auto",
     )  # fmt: skip
     window: int | None = argument(

@@ -4,7 +4,6 @@ from rpmodels.priors.categorical import CategoricalPrior
 from rpmodels.priors.circular import CircularPrior
 from rpmodels.priors.dirichlet import DirichletPosterior, DirichletPrior, FixedConcentration, LearnedConcentration
 from rpmodels.priors.discrete_graph import DiscreteGraph
-from rpmodels.priors.filters import Filter, Filtered, HasFilter
 from rpmodels.priors.gaussian import GaussianPrior
 from rpmodels.priors.gaussian_mixture import GaussianMixturePosterior, GaussianMixturePrior
 from rpmodels.priors.gaussian_process import GaussianProcessPrior
@@ -29,8 +28,6 @@ __all__ = [
     "DirichletPrior",
     "DirichletSimplex",
     "DiscreteGraph",
-    "Filter",
-    "Filtered",
     "FixedConcentration",
     "FixedSimplex",
     "GaussianMixturePosterior",
@@ -39,7 +36,6 @@ __all__ = [
     "GaussianProcessPrior",
     "GraphPosterior",
     "HasCovariance",
-    "HasFilter",
     "HasInducing",
     "HasLogDensity",
     "IndependentSites",
