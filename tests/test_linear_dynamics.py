@@ -291,11 +291,14 @@ def test_inputs_step_by_step():
     u = torch.tensor(np.random.default_rng(5).standard_normal((3, length, 2)))
     sites = driven(grid(3, length), u)
     filtered = prior.filter(potentials, sites)
-    state = prior.begin(3)
+    stepping = prior.filtering()
+    state = stepping.begin(3)
     for t in range(length):
-        state = prior.step(state, potentials[:, t], u[:, t - 1] if t else None)
-        near(state.mean, as_numpy(filtered.mean[:, t]))
-        near(state.covariance, as_numpy(filtered.covariance[:, t]))
+        along = stepping.along(None, u[:, t - 1] if t else 0.0 * u[:, 0])
+        state = stepping.heard(stepping.moved(state, *along), potentials[:, t])
+        mean, covariance = stepping.shown(state)
+        near(mean, as_numpy(filtered.mean[:, t]))
+        near(covariance, as_numpy(filtered.covariance[:, t]))
     mean, _ = prior.family.moments(prior.condition(potentials, sites).eta)
     near(filtered.mean[:, -1], as_numpy(mean[:, -1]))
     seen = torch.cat([potentials[:, :4], torch.zeros_like(potentials[:, 4:])], 1)
@@ -396,7 +399,7 @@ def test_float32_keeps_its_digits(way, memory):
     assert torch.isfinite(narrow.raw.grad).all()
     seen = narrow.filter(rounded.detach(), grid(2, 300))
     z, log_ratio = got.draw(torch.Generator().manual_seed(0))
-    for each in (*seen, z, log_ratio, narrow.sample(grid(2, 5), torch.Generator().manual_seed(0)), *narrow.begin(2)):
+    for each in (*seen, z, log_ratio, narrow.sample(grid(2, 5), torch.Generator().manual_seed(0))):
         assert each.dtype == torch.float32
         assert torch.isfinite(each).all()
 
@@ -441,11 +444,13 @@ def test_stepping_is_filtering():
     _, _, potentials = random_potentials(3, 10)
     potentials[:, 4:6] = 0.0
     filtered = prior.filter(potentials, grid(3, 10))
-    state = prior.begin(3)
+    stepping = prior.filtering()
+    state = stepping.begin(3)
     for t in range(10):
-        state = prior.step(state, potentials[:, t])
-        near(state.mean, as_numpy(filtered.mean[:, t]), 1e-12)
-        near(state.covariance, as_numpy(filtered.covariance[:, t]), 1e-12)
+        state = stepping.heard(stepping.moved(state, *stepping.along(None, None)), potentials[:, t])
+        mean, covariance = stepping.shown(state)
+        near(mean, as_numpy(filtered.mean[:, t]), 1e-12)
+        near(covariance, as_numpy(filtered.covariance[:, t]), 1e-12)
 
 
 def test_forecasts_are_the_dense_ones():
@@ -564,7 +569,7 @@ def test_wrong_arguments_are_named():
     with pytest.raises(InputError, match="n_inputs"):
         LinearDynamicsPrior(FullGaussian(2), n_inputs=-1)
     with pytest.raises(InputError, match="steps"):
-        prior_of().predict(*prior_of().begin(1), 0)
+        prior_of().predict(torch.zeros(1, K), torch.eye(K)[None], 0)
 
 
 def test_short_trials_go_in_order(monkeypatch):

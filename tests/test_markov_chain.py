@@ -90,10 +90,11 @@ def test_the_filter_does_not_see_the_future_and_steps_are_the_filter(kind):
     changed = potentials.clone()
     changed[:, 3:] = 7.0 * torch.randn_like(changed[:, 3:])
     torch.testing.assert_close(prior.filter(changed, sites)[:, :3], filtered[:, :3], rtol=0, atol=1e-14)
-    state = prior.begin(3)
+    stepping = prior.filtering()
+    state = stepping.begin(3)
     for t in range(T):
-        state = prior.step(state, potentials[:, t])
-        torch.testing.assert_close(state.probabilities, filtered[:, t], rtol=1e-10, atol=1e-12)
+        state = stepping.heard(stepping.moved(state), potentials[:, t])
+        torch.testing.assert_close(stepping.shown(state)[0], filtered[:, t], rtol=1e-10, atol=1e-12)
 
 
 def test_predictions_are_marginals_of_what_was_not_seen():

@@ -197,14 +197,34 @@ def test_predictions_at_other_times_are_the_dense_ones(nu, family):
 def test_the_filter_knows_the_past_and_the_present(nu, family, length):
     prior, trials = exactly(family, nu), [irregular(length), irregular(length, seed=1)[: length // 2 + 1]]
     h, w, potentials = random_potentials(family, 2, length, floor=0.0)
-    got = prior.filtered(potentials, clock(*trials))
+    got = prior.filter(potentials, clock(*trials))
     for n, t in enumerate(trials):
         for last in range(len(t)):
             past = slice(last + 1)
             expected = process_posterior(kernels(nu), t[past], h[n, past], w[n, past])
-            mean, covariance = normal(family, got[n, last])
-            near(mean, expected.mean[last])
-            near(covariance, expected.marginals()[last])
+            near(got.mean[n, last], expected.mean[last])
+            near(got.covariance[n, last], expected.marginals()[last])
+
+
+@smoothness
+@families
+def test_stepping_is_filtering_whatever_the_steps(nu, family):
+    prior, times = exactly(family, nu), [irregular(9), irregular(9, seed=1)]
+    times[0][4] = times[0][3]  # two at one time
+    h, w, potentials = random_potentials(family, 2, 9, floor=0.0)
+    potentials[:, 2] = 0.0
+    stepping = prior.filtering()
+    state = stepping.begin(2)
+    for t in range(9):
+        elapsed = np.array([each[t] - each[t - 1] if t else 1.0 for each in times])
+        state = stepping.heard(stepping.moved(state, *stepping.along(elapsed, None)), potentials[:, t])
+    mean, covariance = stepping.shown(state)
+    for n, (each, said) in enumerate(zip(times, w, strict=True)):
+        each[4] += 1e-9 * (n == 0)  # for the dense matrix
+        h[n, 2], said[2] = 0.0, 0.0
+        expected = process_posterior(kernels(nu), each, h[n], said)
+        near(mean[n], expected.mean[-1], 1e-6)
+        near(covariance[n], expected.marginals()[-1], 1e-6)
 
 
 @smoothness

@@ -16,6 +16,8 @@ from jaxtyping import Bool, Float, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from rpmodels.tracing import recording
+
 
 @dataclass(frozen=True)
 class Sites:
@@ -234,8 +236,8 @@ class Factor:
 
     @cached_property
     def complete(self) -> bool:
-        """Whether nothing is missing."""
-        return bool(self.present.all())
+        """Whether nothing is missing, for all that is known."""
+        return not recording() and bool(self.present.all())
 
     @staticmethod
     def joined(parts: "Sequence[Factor]", sites: int) -> "Factor":

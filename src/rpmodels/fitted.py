@@ -282,14 +282,14 @@ class FittedRPM(nn.Module):
         approximation = pattern.expected_log_mixture.for_new_data()
         for batch, factors in pattern.recognised(observations):
             with torch.no_grad(), pattern.blaming(batch, factors):
-                found = self._mixtures(factors, pattern.references(batch.sites), in_training)
+                found = self.mixtures_of(factors, pattern.references(batch.sites), in_training)
                 own = LocalParameters() if local is None else local.take(batch.index)
                 step = Step(pattern.prior, batch.sites, factors, found, own)
                 inferred = Inferred(batch, step, chosen(step, approximation))
             yield inferred
 
-    def _mixtures(
-        self, factors: Factors, references: Mapping[str, Tensor], in_training: bool
+    def mixtures_of(
+        self, factors: Factors, references: Mapping[str, Tensor], in_training: bool = False
     ) -> dict[str, mixtures.Mixture]:
         """F_j for these sites, with their own atoms unless they are among its atoms already."""
         found = {}

@@ -16,6 +16,7 @@ from rpmodels.errors.kinds import *
 from rpmodels.errors.observations import *
 from rpmodels.errors.results import *
 from rpmodels.errors.series import *
+from rpmodels.errors.streams import *
 from rpmodels.errors.training import *
 from rpmodels.errors.values import *
 

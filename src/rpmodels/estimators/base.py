@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rpmodels import errors
+from rpmodels import checks, errors
 from rpmodels.estimators import files, summary, tables
 from rpmodels.estimators.description import Latents
 from rpmodels.estimators.drift import heed
@@ -19,6 +19,7 @@ from rpmodels.estimators.generative_side import WithGenerativeSide
 from rpmodels.estimators.layout import Layout, Rows
 from rpmodels.estimators.plan import Planning
 from rpmodels.estimators.results import Results
+from rpmodels.exporting import Program, export_recognition
 from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
 from rpmodels.observations import Observations, adapters, read
@@ -111,6 +112,15 @@ class RPMEstimator(Results, WithGenerativeSide, Planning, ABC):
         if not isinstance(estimator, cls):
             raise errors.other_class(str(path), cls.__name__, type(estimator).__name__)
         return estimator
+
+    def export(self, path: str | Path, factor: str, *, n_rows: int = 1) -> Program:
+        """Write the recognition of one factor as a program for elsewhere, by the suffix of its file: .pt2 or .onnx.
+
+        It takes `n_rows` rows in the model's precision (labels: their places in the order of the vocabulary) and gives
+        what they say beyond the prior (natural parameters), and f_j(z|x_j) itself: mean and covariance, or
+        probabilities. What it returns, and what the file says in JSON, are names and shapes.
+        """
+        return export_recognition(self._fitted(), str(factor), path, checks.integer("n_rows", n_rows, 1))
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """scikit-learn's text, and a line about the fit."""

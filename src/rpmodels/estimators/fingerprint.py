@@ -63,10 +63,13 @@ def _of_modules(value: Any) -> list[str]:
     """A digest of the weights of every module that is, or is in, an argument."""
     if isinstance(value, Mapping):
         return [each for part in value.values() for each in _of_modules(part)]
-    if not isinstance(value, nn.Module):
-        return []
+    return [digest_of(value)] if isinstance(value, nn.Module) else []
+
+
+def digest_of(module: nn.Module) -> str:
+    """By which a module with these very numbers is known again."""
     digest = hashlib.sha256()
-    for name, tensor in value.state_dict().items():
+    for name, tensor in module.state_dict().items():
         digest.update(name.encode())
         digest.update(np.ascontiguousarray(tensor.detach().cpu().numpy()).data)
-    return [digest.hexdigest()]
+    return digest.hexdigest()

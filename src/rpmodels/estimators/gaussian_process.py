@@ -15,11 +15,11 @@ from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator
 from rpmodels.estimators.description import Coordinates, Description
-from rpmodels.estimators.kernels import RULES
 from rpmodels.estimators.posteriors import LatentMarginals, LatentPosterior, described, moments_of
 from rpmodels.estimators.series import atoms_of_series, check_clock, read_series, times_ahead
+from rpmodels.estimators.streams import Stream
 from rpmodels.families import Family
-from rpmodels.inference import summed_potentials
+from rpmodels.filtering import filtered
 from rpmodels.mixtures import AtomPolicy
 from rpmodels.observations import Observations
 from rpmodels.priors import Prior
@@ -55,19 +55,21 @@ class RPGPFA(ContinuousEstimator):
 
     n_latents = 1
     kernel: Any = argument(
-        RULES["kernel"],
+        kernels.RULES["kernel"],
         "of every latent; one of your own in your own units of time, of batch shape () or (K,)", default="rbf",
     )  # fmt: skip
     n_inducing: int | str | None = argument(
-        checks.Nothing() | RULES["n_inducing"],
+        checks.Nothing() | kernels.RULES["n_inducing"],
         "M; all time points make the GP exact; None: exact without any, at a cost of O(T), for "
         "Matérn kernels alone; auto: None for Matérn kernels on trials of more than 1000 times, else a fifth of the "
         "time points, twenty at least", default="auto",
     )  # fmt: skip
-    inducing: Any = argument(RULES["inducing"], "evenly spaced, learned, or places (M,) or (K, M)", default="fixed")
-    mean: Any = argument(RULES["mean"], "function of time; None is zero", default=None)
+    inducing: Any = argument(
+        kernels.RULES["inducing"], "evenly spaced, learned, or places (M,) or (K, M)", default="fixed"
+    )
+    mean: Any = argument(kernels.RULES["mean"], "function of time; None is zero", default=None)
     length_scale: float | str = argument(
-        RULES["length_scale"], "where the kernel starts, in units of time; auto: one inducing spacing",
+        kernels.RULES["length_scale"], "where the kernel starts, in units of time; auto: one inducing spacing",
         default="auto",
     )  # fmt: skip
     window: int | None = argument(
@@ -180,12 +182,17 @@ class RPGPFA(ContinuousEstimator):
         With inducing points that is one conditioning for every time, T times the cost of `posterior`; without any, one.
         """
         observations, form = self._new(X, **options)
-        model = self._fitted()
-        prior = cast(ProcessPrior, model.prior)
-        recognised = model.pattern.recognised(observations)
-        etas = [prior.filtered(summed_potentials(factors), batch.sites) for batch, factors in recognised]
-        mean, covariance = moments_of(model, etas, observations.n_sites)
+        states = filtered(self._fitted(), observations)
+        mean, covariance = (layout.joined(each, observations.n_sites) for each in zip(*states, strict=True))
         return LatentMarginals(form.form(mean), form.form(covariance), form.times)
+
+    def stream(self, n_series: int | None = None) -> Stream:
+        """For one new time at a time, at constant cost: `update(x, time=t)` gives mean (K,) and covariance (K, K).
+
+        Without inducing points alone, as Matérn kernels have it. Times may be any that do not go back. Of `n_series`
+        series at once everything has an axis for them.
+        """
+        return Stream(self._fitted(), lambda mean, covariance: (mean, covariance), n_series)
 
     @torch.no_grad()
     def forecast(self, X: Any, steps: int = 1, **options: Any) -> LatentMarginals:

@@ -205,17 +205,12 @@ class RPHMM(WithFactors, RPMEstimator):
         now = filtered[torch.arange(len(last), device=last.device), last]
         return self._moving.shown(self._prior.predict(now, steps).cpu().numpy(), layout.ahead)
 
-    def stream(self) -> Stream:
-        """For one new time step at a time, at constant cost: `update(x)` gives what `filter` would."""
+    def stream(self, n_series: int | None = None) -> Stream:
+        """For one new time step at a time, at constant cost: `update(x)` gives what `filter` would.
 
-        def potential(x: Any) -> Tensor:
-            now = self._read(x, known=self._fitted().specs)[0]
-            return self._posteriors(now)[0].potentials[:, 0]
-
-        def shown(state: Any) -> Any:
-            return self._moving.apart(state.probabilities[0].cpu().numpy())
-
-        return Stream(self._prior, potential, list(self._fitted().specs), shown)
+        Of `n_series` series at once everything has an axis for them.
+        """
+        return Stream(self._fitted(), self._moving.apart, n_series)
 
     def recognise(self, x: Any, factor: str) -> Any:
         """f_j(z|x) of one factor alone, without times or the other factors: (…, K), an axis for each of its chains."""

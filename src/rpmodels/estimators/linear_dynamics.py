@@ -19,7 +19,7 @@ from rpmodels.estimators.posteriors import LatentMarginals, LatentPosterior
 from rpmodels.estimators.series import atoms_of_series, check_moves, check_steps, read_series, times_ahead
 from rpmodels.estimators.streams import Stream
 from rpmodels.families import Family
-from rpmodels.inference import summed_potentials
+from rpmodels.filtering import filtered
 from rpmodels.mixtures import AtomPolicy
 from rpmodels.observations import Observations, windowed
 from rpmodels.priors import LatentState, LinearDynamicsPrior, Prior
@@ -137,10 +137,8 @@ class RPLDS(ContinuousEstimator):
         mean, covariance = (layout.joined(each, observations.n_sites) for each in zip(*states, strict=True))
         return LatentMarginals(form.form(mean), form.form(covariance), form.times)
 
-    @torch.no_grad()
     def _filtered(self, observations: Observations) -> list[LatentState]:
-        recognised = self._fitted().pattern.recognised(observations)
-        return [self._dynamics.filter(summed_potentials(factors), batch.sites) for batch, factors in recognised]
+        return list(filtered(self._fitted(), observations))
 
     @torch.no_grad()
     def forecast(self, X: Any, steps: int = 1, *, inputs_ahead: Any = None, **options: Any) -> LatentMarginals:
@@ -177,20 +175,13 @@ class RPLDS(ContinuousEstimator):
         driving = np.concatenate([now[:, None], np.broadcast_to(known, shape)[:, :-1]], 1)
         return torch.as_tensor(driving, device=last.device)
 
-    def stream(self) -> Stream:
+    def stream(self, n_series: int | None = None) -> Stream:
         """For one new time step at a time, at constant cost: `update(x)` gives mean (K,) and covariance (K, K).
 
-        With inputs, `update(x, inputs=u)`: those of the same time, which act on the way to the next.
+        With inputs, `update(x, inputs=u)`: those of the same time, which act on the way to the next. Of `n_series`
+        series at once everything has an axis for them.
         """
-
-        def potential(x: Any) -> Tensor:
-            now = self._read(x, known=self._fitted().specs)[0]
-            return summed_potentials(next(iter(self._fitted().pattern.recognised(now)))[1])[:, 0]
-
-        def shown(state: LatentState) -> tuple[NDArray[Any], NDArray[Any]]:
-            return state.mean[0].cpu().numpy(), state.covariance[0].cpu().numpy()
-
-        return Stream(self._dynamics, potential, list(self._fitted().specs), shown, self._dynamics.n_inputs)
+        return Stream(self._fitted(), lambda mean, covariance: (mean, covariance), n_series)
 
     @property
     def _dynamics(self) -> LinearDynamicsPrior:

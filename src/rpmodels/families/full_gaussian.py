@@ -200,14 +200,17 @@ class FullGaussian(Gaussian, HasStatisticCovariance, InPlacePairs):
 
         With zero off the diagonal this is `DiagonalGaussian.to_valid`.
         """
-        first, triangle = raw[..., : self.latents], raw[..., self.latents :]
-        rows, columns = torch.tril_indices(self.latents, self.latents, device=raw.device)
-        diagonal = rows == columns
-        # The root only where it belongs, and floored: its gradient at an underflown softplus would be NaN.
-        smallest = torch.finfo(raw.dtype).tiny
-        lower = raw.new_zeros(*raw.shape[:-1], self.latents, self.latents)
-        lower[..., rows[diagonal], columns[diagonal]] = softplus(triangle[..., diagonal]).clamp_min(smallest).sqrt()
-        lower[..., rows[~diagonal], columns[~diagonal]] = triangle[..., ~diagonal]
+        size = self.latents
+        first, triangle = raw.tensor_split([size], -1)
+        # The root is floored: its gradient at an underflown softplus would be NaN.
+        roots = softplus(triangle).clamp_min(torch.finfo(raw.dtype).tiny).sqrt()
+        numbers = torch.cat([roots, triangle, torch.zeros_like(triangle[..., :1])], -1)
+        # Where every entry is taken from: roots on the diagonal, the triangle below it, nothing above.
+        count = size * (size + 1) // 2
+        source = [
+            k * (k + 1) // 2 + j + count * (j < k) if j <= k else 2 * count for k in range(size) for j in range(size)
+        ]
+        lower = torch.unflatten(numbers[..., torch.tensor(source, device=raw.device)], -1, (size, size))
         return torch.cat([first, -0.5 * (lower @ lower.mT).flatten(-2)], -1)
 
     def to_raw(self, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b R"]:

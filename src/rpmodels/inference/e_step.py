@@ -2,13 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic
+from typing import Any, Generic, Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
 from typing_extensions import TypeVar
 
-from rpmodels.carriers import Factors, Sites, Targets
+from rpmodels.carriers import Factors, SiteMarginal, Sites, Targets
 from rpmodels.mixtures import ExpectedLogMixture, Mixture
 from rpmodels.priors import Posterior, Prior
 from rpmodels.step import Step
@@ -16,11 +16,26 @@ from rpmodels.step import Step
 P = TypeVar("P", bound=Prior, default=Any)
 
 
+@runtime_checkable
+class HasMarginals(Protocol):
+    """q as a further pass reads it: a posterior, or what is known from past and present."""
+
+    def marginal(self, targets: Targets) -> SiteMarginal:
+        """q of every site, over what a factor targets."""
+
+
+Q = TypeVar("Q", bound=HasMarginals, default=HasMarginals)
+
+
 class EStep(ABC, Generic[P]):
     """Chooses q for a batch, under priors of the kind in brackets, which `check` has seen to."""
 
     temperature = 1.0
     """How far it believes populations of its own, in training as well."""
+    hears_mixtures = False
+    """Whether `potentials` depend on F_j."""
+    refinements = 0
+    """How many further passes they take, each near the q of the one before."""
 
     @property
     def passes(self) -> int:
@@ -48,6 +63,20 @@ class EStep(ABC, Generic[P]):
     def tempered(self, temperature: float) -> "EStep":
         """With populations believed less (`rpmodels.temperature`), where it can be."""
         return self
+
+    def potentials(self, step: Step[P], before: HasMarginals | None = None) -> Float[Tensor, "N T D"]:
+        """What a prior is conditioned on in the first pass, or in the one after `before`.
+
+        Of E-steps that search for them (free potentials, natural gradients): where they begin.
+        """
+        return summed_potentials(step.factors)
+
+    def in_passes(self, step: Step[P], conditioned: Callable[[int, Tensor], Q]) -> Q:
+        """q after the last pass; `conditioned` gives that of every pass from its number and potentials."""
+        q = conditioned(0, self.potentials(step))
+        for number in range(self.refinements):
+            q = conditioned(number + 1, self.potentials(step, q))
+        return q
 
     @abstractmethod
     def __call__(self, step: Step[P], approximation: ExpectedLogMixture) -> Posterior:

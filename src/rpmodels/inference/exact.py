@@ -1,12 +1,13 @@
 """The exact posterior (eq 4) for discrete latents: every ratio f_j/F_j is itself a potential."""
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from rpmodels import errors
 from rpmodels.carriers import Targets
 from rpmodels.families import FiniteSupport
-from rpmodels.inference.e_step import EStep, added
+from rpmodels.inference.e_step import EStep, HasMarginals, added
 from rpmodels.mixtures import ExpectedLogMixture, Mixture, TableMixture
 from rpmodels.priors import Posterior, Prior
 from rpmodels.step import Step
@@ -18,6 +19,8 @@ class ExactEStep(EStep[Prior]):
     k are the states of the latent, or the joint states of those latents that a factor speaks of.
     """
 
+    hears_mixtures = True
+
     def check(self, prior: Prior, mixture: Mixture, relative: bool) -> None:
         """What a factor speaks of must take finitely many values, and F_j come as a table of them."""
         if not isinstance(mixture.family, FiniteSupport):
@@ -27,6 +30,10 @@ class ExactEStep(EStep[Prior]):
 
     def __call__(self, step: Step[Prior], approximation: ExpectedLogMixture) -> Posterior:
         """q(Z) ∝ p(Z) ∏_jt f_j/F_j over what is present."""
+        return step.prior.condition(self.potentials(step), step.sites).stationary()
+
+    def potentials(self, step: Step[Prior], before: HasMarginals | None = None) -> Float[Tensor, "N T D"]:
+        """Σ_j log f_j/F_j, whatever q is."""
         potentials: list[tuple[Targets, Tensor]] = []
         for name, factor in step.factors.items():
             mixture = step.mixtures[name]
@@ -37,4 +44,4 @@ class ExactEStep(EStep[Prior]):
             present = factor.present[..., None]
             known = torch.where(present, log_ratio, torch.zeros_like(log_ratio))
             potentials.append((factor.targets, family.potential(known)))
-        return step.prior.condition(added(potentials), step.sites).stationary()
+        return added(potentials)

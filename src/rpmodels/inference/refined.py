@@ -14,7 +14,7 @@ from torch import Tensor
 from rpmodels import checks
 from rpmodels.carriers import Factors
 from rpmodels.inference.amortised import Amortised
-from rpmodels.inference.e_step import EStep, summed_potentials
+from rpmodels.inference.e_step import EStep, HasMarginals, summed_potentials
 from rpmodels.mixtures import ExpectedLogMixture, Mixture
 from rpmodels.priors import Posterior, Prior
 from rpmodels.step import Step
@@ -30,8 +30,10 @@ class Refined(EStep):
 
     """
 
+    hears_mixtures = True
+
     def __init__(self, steps: int = 1, late: bool = False, temperature: float = 1.0) -> None:
-        self.steps = checks.integer("steps", steps, 1)
+        self.steps = self.refinements = checks.integer("steps", steps, 1)
         self.late = bool(late)
         self.temperature = checks.number("temperature", temperature, above=0.0)
 
@@ -54,17 +56,16 @@ class Refined(EStep):
 
     def __call__(self, step: Step, approximation: ExpectedLogMixture) -> Posterior:
         """The prior conditioned on λ."""
-        posterior = step.prior.condition(self._summed(step.factors), step.sites)
-        for _ in range(self.steps):
+        return self.in_passes(step, lambda _, said: step.prior.condition(said, step.sites))
+
+    def potentials(self, step: Step, before: HasMarginals | None = None) -> Float[Tensor, "N T D"]:
+        """Σ_j g_j, refined near `before`; of populations times τ."""
+        sites: Factors = step.factors
+        if before is not None:
             sites = {
-                name: step.mixtures[name].refined(factor, posterior.marginal(factor.targets))
+                name: step.mixtures[name].refined(factor, before.marginal(factor.targets))
                 for name, factor in step.factors.items()
             }
-            posterior = step.prior.condition(self._summed(sites), step.sites)
-        return posterior
-
-    def _summed(self, sites: Factors) -> Float[Tensor, "N T D"]:
-        """Σ_j g_j, of populations times τ."""
         if self.temperature == 1.0:
             return summed_potentials(sites)
         weak = {

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from rpmodels import errors
 from rpmodels.linalg import compiled
+from rpmodels.tracing import recording
 
 _JITTER = {torch.float32: 1e-6, torch.float64: 1e-12}
 _KERNEL_JITTER = {torch.float32: 1e-4, torch.float64: 1e-9}
@@ -30,7 +31,7 @@ def cholesky(matrix: Float[Tensor, "*b n n"], what: str) -> Float[Tensor, "*b n 
     """Lower L with L Lᵀ = matrix; `what` names the matrix in the failure text."""
     factor: Tensor
     factor, info = torch.linalg.cholesky_ex(matrix)
-    if not bool(info.any()):
+    if recording() or not bool(info.any()):
         return factor
     scale = matrix.diagonal(dim1=-2, dim2=-1).mean(-1).clamp_min(torch.finfo(matrix.dtype).tiny)
     eye = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)

@@ -4,6 +4,7 @@ from rpmodels.observations.observations import FactorSpec, Observations
 from rpmodels.observations.patches import cut_patches
 from rpmodels.observations.population import FEWEST, Population, are_counts
 from rpmodels.observations.reading import read
+from rpmodels.observations.rows import Row, read_rows
 from rpmodels.observations.scaling import NAMES as SCALING_NAMES
 from rpmodels.observations.scaling import Scaling, ScalingName, Unscaled, fit_scaling, suggested_scaling
 from rpmodels.observations.stored import Stored
@@ -16,6 +17,7 @@ __all__ = [
     "FactorSpec",
     "Observations",
     "Population",
+    "Row",
     "Scaling",
     "ScalingName",
     "Stored",
@@ -24,6 +26,7 @@ __all__ = [
     "cut_patches",
     "fit_scaling",
     "read",
+    "read_rows",
     "recording_on_one_clock",
     "suggested_scaling",
     "windowed",

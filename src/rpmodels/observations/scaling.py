@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import torch
-from jaxtyping import Shaped
+from jaxtyping import Bool, Shaped
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -31,6 +31,10 @@ class Scaling(nn.Module, ABC):
     clipped = 0
     """Training values beyond the clip, of `seen`."""
     seen = 0
+
+    def outside(self, rows: Shaped[Tensor, "n *event"]) -> Bool[Tensor, "n *event"]:
+        """Which numbers are beyond what it tells apart: none, where it knows of no range."""
+        return torch.zeros_like(rows, dtype=torch.bool)
 
     @abstractmethod
     def forward(self, rows: Shaped[Tensor, "n *event"], dtype: torch.dtype) -> Shaped[Tensor, "n *event"]:
@@ -71,6 +75,14 @@ class Affine(Scaling):
 
     def forward(self, rows: Shaped[Tensor, "n *event"], dtype: torch.dtype) -> Shaped[Tensor, "n *event"]:
         """Scaled and clipped."""
+        scaled = self._unclipped(rows, dtype)
+        return scaled if math.isinf(self.clip) else scaled.clamp(-self.clip, self.clip)
+
+    def outside(self, rows: Shaped[Tensor, "n *event"]) -> Bool[Tensor, "n *event"]:
+        """Those that are clipped."""
+        return self._unclipped(rows, torch.float64 if rows.dtype == torch.float64 else torch.float32).abs() > self.clip
+
+    def _unclipped(self, rows: Shaped[Tensor, "n *event"], dtype: torch.dtype) -> Shaped[Tensor, "n *event"]:
         # Centred in their own precision, then rounded. Bytes and the like need no more than the model's.
         values = rows if rows.dtype in (torch.float64, torch.int64) else rows.to(dtype)
         if self.scale.numel() and not bool((self.scale > TINY).all() & (self.scale + self.offset.abs() < HUGE).all()):
@@ -78,8 +90,7 @@ class Affine(Scaling):
         if self.root:
             values = values.clamp_min(0).sqrt()
         wide = torch.promote_types(values.dtype, dtype)
-        scaled = ((values - self.offset.to(wide)) / self.scale.to(wide)).to(dtype)
-        return scaled if math.isinf(self.clip) else scaled.clamp(-self.clip, self.clip)
+        return ((values - self.offset.to(wide)) / self.scale.to(wide)).to(dtype)
 
     def extra_repr(self) -> str:
         """Shown by print(model)."""

@@ -13,7 +13,7 @@ from rpmodels.priors.joint_chain import JointChain, JointChainPosterior
 from rpmodels.priors.kalman import LatentState
 from rpmodels.priors.linear_dynamics import LinearDynamicsPrior
 from rpmodels.priors.linear_dynamics_posterior import LinearDynamicsPosterior
-from rpmodels.priors.markov_chain import ChainState, MarkovChainPrior, stationary
+from rpmodels.priors.markov_chain import MarkovChainPrior, stationary
 from rpmodels.priors.markov_chain_posterior import MarkovChainPosterior
 from rpmodels.priors.markovian_process import MarkovianProcessPrior
 from rpmodels.priors.prior import HasCovariance, HasLogDensity, IndependentSites, Posterior, Prior
@@ -23,7 +23,6 @@ from rpmodels.priors.structured import AgeSimplex, ProductSimplex
 __all__ = [
     "AgeSimplex",
     "CategoricalPrior",
-    "ChainState",
     "CircularPrior",
     "DirichletPosterior",
     "DirichletPrior",

@@ -20,6 +20,7 @@ from rpmodels.carriers import Doubles, Sites
 from rpmodels.families import Family, Gaussian
 from rpmodels.priors.conditioning import conditioned
 from rpmodels.priors.inducing import HasInducing, InducingPosterior, InducingState, Projection, Seen, by_groups
+from rpmodels.priors.kalman import LatentState
 from rpmodels.priors.prior import HasCovariance, HasLogDensity, Posterior
 from rpmodels.priors.process import ProcessPrior
 
@@ -227,11 +228,12 @@ class GaussianProcessPrior(HasInducing, ProcessPrior, HasLogDensity[Gaussian], H
         """The posterior of the latents under a given q(v) (A24–A28)."""
         return InducingPosterior(self, sites, state, self.project(sites))
 
-    def filtered(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> Float[Tensor, "N T D"]:
+    def filter(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> LatentState:
         """One conditioning for every site: T times the cost of `condition`. Sites are in the order of time."""
         place = torch.arange(potentials.shape[1], device=potentials.device)[:, None]
         known = (torch.where(place <= t, potentials, 0.0) for t in range(len(place)))
-        return torch.stack([self.condition(each, sites).eta[:, t] for t, each in enumerate(known)], 1)
+        eta = torch.stack([self.condition(each, sites).eta[:, t] for t, each in enumerate(known)], 1)
+        return LatentState(self._family.moments(eta)[0], self._family.covariance(eta))
 
     def sample(self, sites: Sites, generator: torch.Generator) -> Float[Tensor, "N T K"]:
         """Joint draws over the sites of every trial."""

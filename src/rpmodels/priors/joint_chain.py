@@ -15,7 +15,8 @@ from torch import Tensor
 from rpmodels import checks
 from rpmodels.carriers import Sites
 from rpmodels.families import JointStates
-from rpmodels.priors.markov_chain import ChainState, MarkovChainPrior, checked
+from rpmodels.priors.filters import HasFilter
+from rpmodels.priors.markov_chain import ChainFilter, MarkovChainPrior, checked
 from rpmodels.priors.markov_chain_posterior import MarkovChainPosterior
 from rpmodels.priors.prior import HasLogDensity, Posterior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
@@ -25,7 +26,7 @@ LARGEST = 512
 """Joint states: a step between two sites is a matrix of this size squared, for every observation."""
 
 
-class JointChain(HasLogDensity[JointStates]):
+class JointChain(HasLogDensity[JointStates], HasFilter[JointStates]):
     """The joint states of some latents as one chain.
 
     Args:
@@ -120,13 +121,9 @@ class JointChain(HasLogDensity[JointStates]):
         """Messages in both directions, over joint states."""
         return JointChainPosterior(self.family, self.chain.condition(potentials, sites))
 
-    def begin(self, n: int) -> ChainState:
-        """Of the chain."""
-        return self.chain.begin(n)
-
-    def step(self, state: ChainState, potential: Float[Tensor, "N K"]) -> ChainState:
+    def filtering(self) -> ChainFilter:
         """Of the chain: probabilities of joint states."""
-        return self.chain.step(state, potential)
+        return self.chain.filtering()
 
     def predict(self, probabilities: Float[Tensor, "N K"], steps: int) -> Float[Tensor, "N steps K"]:
         """Of the chain: joint states in the steps to come."""

@@ -19,8 +19,10 @@ from rpmodels.families import Family, Gaussian
 from rpmodels.linalg.block_tridiagonal import accumulated, smoothed
 from rpmodels.priors import contraction, kalman
 from rpmodels.priors.driving import Inputs, wide
+from rpmodels.priors.dynamics_filter import BelievedDynamics, DynamicsFilter, KnownDynamics
 from rpmodels.priors.equal_steps import check_equal_steps
-from rpmodels.priors.kalman import BeforeFirst, LatentState, Transition
+from rpmodels.priors.filters import HasFilter, said
+from rpmodels.priors.kalman import LatentState, Transition
 from rpmodels.priors.linear_dynamics_posterior import LinearDynamicsPosterior
 from rpmodels.priors.matrix_normal_wishart import (
     Belief,
@@ -33,7 +35,7 @@ from rpmodels.priors.matrix_normal_wishart import (
 from rpmodels.priors.prior import HasCovariance, HasLogDensity, Posterior
 
 
-class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
+class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian], HasFilter[Gaussian]):
     """z_1 ~ N(0, I), z_{t+1} = A z_t + B u_t + w_t, for times that are equally spaced.
 
     Everything is computed in double precision and rounded (as kernels are): when latents are slow, Q⁻¹ is large and
@@ -169,10 +171,9 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
         return None if pushes is None else accumulated(transition.A, pushes)
 
     def _split(self, potentials: Float[Tensor, "*b D"]) -> tuple[Float[Tensor, "*b K"], Float[Tensor, "*b K K"]]:
-        """h and W of exp(hᵀz − ½ zᵀWz); only the symmetric part meets zzᵀ."""
-        first, second = wide(potentials).tensor_split([self.latents], -1)
-        matrix = torch.unflatten(second, -1, (self.latents, self.latents))
-        return first, -matrix - matrix.mT
+        """h and W, latents being one group."""
+        h, W = said(self._family, potentials)
+        return h[..., 0, :], W[..., 0, :, :]
 
     def check_sites(self, sites: Sites) -> None:
         """Refuse times that are not equally spaced within a trial, in whatever unit they are, and other inputs."""
@@ -230,25 +231,16 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
 
     # ---- as time goes by -----------------------------------------------------------------------
 
-    def begin(self, n: int) -> BeforeFirst:
-        """N(0, I): what n trials begin from, before their first `step`."""
-        eye = self._eye().to(self.raw.dtype)
-        return BeforeFirst(eye.new_zeros(n, self.latents), eye.expand(n, -1, -1))
-
-    def step(
-        self,
-        state: LatentState | BeforeFirst,
-        potential: Float[Tensor, "N D"],
-        u: Float[Tensor, "N U"] | None = None,
-    ) -> LatentState:
-        """One time-step later, with the potential seen there: constant cost, and the same numbers as `filter`.
-
-        u are the inputs at the time of `state`.
-        """
-        now = LatentState(*map(wide, state))
-        if isinstance(state, LatentState):
-            now = self._later(self.transition(), now, None if u is None else self.inputs.scaled(u))
-        return kalman.updated(now, *self._split(potential)).to(state.mean.dtype)
+    def filtering(self) -> DynamicsFilter:
+        """z′ = A z + B u + w, step after step."""
+        known = self.inputs.scaled(torch.eye(self.n_inputs, dtype=torch.float64, device=self.raw.device))
+        with torch.no_grad():
+            dynamics, doubt = self._mean(), self.belief.doubt(known if self.n_inputs else None)
+            return (
+                KnownDynamics(self._family, dynamics, known)
+                if doubt is None
+                else BelievedDynamics(self._family, dynamics, known, doubt)
+            )
 
     def _later(self, step: Transition, state: LatentState, u: Float[Tensor, "N U"] | None) -> LatentState:
         """One time-step later, with nothing seen there."""
@@ -261,13 +253,12 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian]):
         """Marginals of every site given the past and the present alone."""
         self.check_sites(sites)
         first, weight = self._split(torch.where(sites.exists[..., None], potentials, 0.0))
-        transition, known = self.transition(), self.inputs.known(sites)
+        transition, known, eye = self.transition(), self.inputs.known(sites), self._eye()
+        first_of_all = LatentState(eye.new_zeros(len(potentials), self.latents), eye.expand(len(potentials), -1, -1))
         states: list[LatentState] = []
         for t, now in enumerate(zip(first.unbind(1), weight.unbind(1), strict=True)):
-            if t == 0:
-                state = LatentState(*map(wide, self.begin(len(potentials))))
-            else:
-                state = self._later(transition, states[-1], None if known is None else known[:, t - 1])
+            driven = None if known is None or t == 0 else known[:, t - 1]
+            state = first_of_all if t == 0 else self._later(transition, states[-1], driven)
             states.append(kalman.updated(state, *now))
         return kalman.stacked(states).to(potentials.dtype)
 

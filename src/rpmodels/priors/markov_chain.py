@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -11,6 +10,8 @@ from torch import Tensor
 from rpmodels import errors
 from rpmodels.carriers import Sites
 from rpmodels.families import Categorical
+from rpmodels.priors.driving import wide
+from rpmodels.priors.filters import Filter, Filtered, HasFilter, State
 from rpmodels.priors.markov_chain_posterior import MarkovChainPosterior
 from rpmodels.priors.prior import HasLogDensity, Posterior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
@@ -19,14 +20,7 @@ STAY = 0.5
 """Extra probability of staying that learned transitions start with: at equal rows the sites would teach nothing."""
 
 
-class ChainState(NamedTuple):
-    """What is known at one time from past and present: probabilities of the states, and whether there was a past."""
-
-    probabilities: Float[Tensor, "N K"]
-    begun: bool
-
-
-class MarkovChainPrior(HasLogDensity[Categorical]):
+class MarkovChainPrior(HasLogDensity[Categorical], HasFilter[Categorical]):
     """K states; initial and transition probabilities each fixed, learned, or under Dirichlets (variational Bayes).
 
     Factors are relative to the uniform distribution: transitions that are learned in closed form must not drag
@@ -94,16 +88,9 @@ class MarkovChainPrior(HasLogDensity[Categorical]):
         """p(z_t | what was seen until t)."""
         return self.condition(potentials, sites).filtered
 
-    def begin(self, n: int) -> ChainState:
-        """Before anything was seen, for n sequences."""
-        return ChainState(self.probabilities.expand(n, -1), begun=False)
-
-    def step(self, state: ChainState, potential: Float[Tensor, "N K"]) -> ChainState:
-        """One more time step, at constant cost: what `filter` gives there."""
-        weights = self.initial.log_weights().exp().expand(len(potential), -1)
-        if state.begun:
-            weights = state.probabilities @ self.transition.log_weights().exp()
-        return ChainState(torch.softmax(weights.clamp_min(torch.finfo(weights.dtype).tiny).log() + potential, -1), True)
+    def filtering(self) -> "ChainFilter":
+        """Forward messages, step after step."""
+        return ChainFilter(self)
 
     def predict(self, probabilities: Float[Tensor, "N K"], steps: int) -> Float[Tensor, "N steps K"]:
         """p(z_{t+1}), …, p(z_{t+steps}) from p(z_t)."""
@@ -157,6 +144,45 @@ class MarkovChainPrior(HasLogDensity[Categorical]):
     def parameter_kl(self) -> Float[Tensor, ""]:
         """KL(q(π, A)‖p(π, A))."""
         return self.initial.kl() + self.transition.kl()
+
+
+class ChainFilter(Filter):
+    """A Markov chain as time goes by: probabilities of its states, and whether it has begun."""
+
+    names = ("probabilities", "begun")
+    shown_names = ("probabilities",)
+    initial: Tensor
+    transition: Tensor
+
+    @torch.no_grad()
+    def __init__(self, prior: MarkovChainPrior) -> None:
+        super().__init__()
+        self.register_buffer("initial", wide(prior.initial.log_weights()).exp())
+        self.register_buffer("transition", wide(prior.transition.log_weights()).exp())
+
+    def begin(self, n: int) -> State:
+        """Not begun."""
+        return self.initial.repeat(n, 1), torch.zeros(n, 1, dtype=torch.bool, device=self.initial.device)
+
+    def moved(self, state: State, *along: Tensor) -> State:
+        """p A; the first time has π."""
+        probabilities, begun = state
+        return torch.where(begun, probabilities @ self.transition, self.initial), torch.ones_like(begun)
+
+    def heard(self, state: State, potential: Float[Tensor, "N D"]) -> State:
+        """Times what is said of every state, scaled to sum to one."""
+        probabilities, begun = state
+        weights = probabilities * (wide(potential) - wide(potential).amax(-1, keepdim=True)).exp()
+        return weights / weights.sum(-1, keepdim=True), begun
+
+    def filtered(self, state: State, dtype: torch.dtype) -> Filtered:
+        """By its probabilities."""
+        mu = state[0][:, None].to(dtype)
+        return Filtered(lambda: mu.clamp_min(torch.finfo(dtype).tiny).log(), lambda: mu)
+
+    def shown(self, state: State) -> State:
+        """Probabilities."""
+        return state[:1]
 
 
 def sticky(n_states: int, stay: float = STAY) -> Float[Tensor, "K K"]:

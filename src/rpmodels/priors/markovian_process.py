@@ -18,13 +18,16 @@ from rpmodels.carriers import Doubles, Sites
 from rpmodels.families import Family, Gaussian
 from rpmodels.priors import derivatives, matern
 from rpmodels.priors.driving import wide
+from rpmodels.priors.filters import HasFilter, said
 from rpmodels.priors.gaussian_chain import ConditionedChain, GaussianChain, InTime, LatentMoments
 from rpmodels.priors.inducing import by_groups
+from rpmodels.priors.kalman import LatentState, updated
 from rpmodels.priors.prior import HasCovariance, HasLogDensity, Posterior, Predicts
 from rpmodels.priors.process import ProcessPrior
+from rpmodels.priors.process_filter import ProcessFilter
 
 
-class MarkovianProcessPrior(ProcessPrior, HasLogDensity[Gaussian], HasCovariance[Gaussian]):
+class MarkovianProcessPrior(ProcessPrior, HasLogDensity[Gaussian], HasCovariance[Gaussian], HasFilter[Gaussian]):
     """z_k ~ GP(0, κ_k) with Matérn kernels κ_k of variance one, k = 1 … K.
 
     Args:
@@ -84,6 +87,10 @@ class MarkovianProcessPrior(ProcessPrior, HasLogDensity[Gaussian], HasCovariance
         moved = path.gaps[..., None] * self._rates()
         return matern.steps(self._order, torch.where(path.follows[..., None], moved, matern.FAR))
 
+    def chain(self, path: InTime) -> GaussianChain:
+        """Of the states, before anything is said."""
+        return GaussianChain.of_latents(*self._steps(path), self._family.groups)
+
     # ---- the contract ------------------------------------------------------------------------
 
     def reference(self, sites: Sites, shared: bool) -> Float[Tensor, "S D"]:
@@ -97,14 +104,18 @@ class MarkovianProcessPrior(ProcessPrior, HasLogDensity[Gaussian], HasCovariance
         """q(Z) ∝ p(Z) exp(Σ_t potentials_t·t(z_t))."""
         potentials = torch.where(sites.exists[..., None], potentials, 0.0)
         path = InTime.of(sites, self._on_clock(sites.times))
-        chain = GaussianChain.of_latents(*self._steps(path), self._family.groups)
+        chain = self.chain(path)
         first, weight = by_groups(self._family, wide(potentials))
         h, W = path.arranged(first.movedim(-1, 1)), path.arranged(weight.movedim(-1, 1))
         return MarkovianProcessPosterior(self, sites, potentials, path, chain.condition(h, 0.5 * (W + W.mT)))
 
-    def filtered(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> Float[Tensor, "N T D"]:
+    def filter(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> LatentState:
         """In one pass."""
         return self.condition(potentials, sites).filtered
+
+    def filtering(self) -> "ProcessFilter":
+        """One time after the other, however far apart."""
+        return ProcessFilter(self)
 
     def sample(self, sites: Sites, generator: torch.Generator) -> Float[Tensor, "N T K"]:
         """Joint draws over the sites of every trial."""
@@ -157,10 +168,14 @@ class MarkovianProcessPosterior(Predicts):
         return self._in_form(self.chain.marginals)
 
     @property
-    def filtered(self) -> Float[Tensor, "N T D"]:
-        """η of every site given the past and the present alone."""
-        before = self.prior.family.natural(*self._in_form(self.chain.ahead))
-        return self._rounded(before + self.potentials)
+    def filtered(self) -> LatentState:
+        """Moments of every site given the past and the present alone."""
+        before = self.chain.ahead
+        h, W = said(self.prior.family, self.potentials)
+        groups = updated(LatentState(self.path.back(before.mean), self.path.back(before.covariance)), h, W)
+        covariance = groups.covariance
+        whole = covariance[:, :, 0] if covariance.shape[2] == 1 else torch.diag_embed(covariance.flatten(2))
+        return LatentState(self._rounded(groups.mean.flatten(2)), self._rounded(whole))
 
     @property
     def latent_mean(self) -> Float[Tensor, "N T K"]:

@@ -10,6 +10,7 @@ from torch import Tensor
 from rpmodels.carriers import Doubles, Sites
 from rpmodels.families import Gaussian
 from rpmodels.priors import length_scales
+from rpmodels.priors.kalman import LatentState
 from rpmodels.priors.prior import Prior
 
 
@@ -31,8 +32,8 @@ class ProcessPrior(Prior[Gaussian]):
         """By what its posteriors are found, in words."""
 
     @abstractmethod
-    def filtered(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> Float[Tensor, "N T D"]:
-        """η of every site's marginal given the potentials of the past and the present alone."""
+    def filter(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> LatentState:
+        """Moments of every site given the potentials of the past and the present alone."""
 
     @property
     def time_origin(self) -> float:

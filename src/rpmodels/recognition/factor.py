@@ -16,6 +16,7 @@ from rpmodels.recognition.dropout import Dropout
 from rpmodels.recognition.heads import Head
 from rpmodels.recognition.networks import rows_of
 from rpmodels.recognition.population import ChannelCurves, PopulationFactor
+from rpmodels.tracing import recording
 
 
 class RecognitionFactor(nn.Module):
@@ -47,8 +48,11 @@ class RecognitionFactor(nn.Module):
         return self.head.reference(self.family, self.targets.natural(prior))
 
     def forward(self, inputs: Shaped[Tensor, "N T *event"], present: Bool[Tensor, "N T"], like: Tensor) -> Factor:
-        """g at every site, zero where absent, in the precision and place of `like`."""
-        if bool(present.all()):
+        """g at every site, zero where absent, in the precision and place of `like`.
+
+        In a recorded program the network sees zeros where a row is absent, and what it makes of them is not heard.
+        """
+        if recording() or bool(present.all()):
             raw = self._raw(rows_of(inputs), like.dtype).reshape(*present.shape, -1)
             return Factor(self.head(self.family, raw), present, self.targets)
         raw = like.new_zeros(*present.shape, self.family.raw_size)
@@ -59,6 +63,10 @@ class RecognitionFactor(nn.Module):
 
     def curves(self) -> None:
         """No channels of its own."""
+
+    def outside(self, rows: Shaped[Tensor, "n *event"]) -> Bool[Tensor, "n *event"]:
+        """Which numbers are beyond what the scaling of the training data tells apart."""
+        return self.scaling.outside(rows)
 
     def _raw(self, rows: Shaped[Tensor, "n *event"], dtype: torch.dtype) -> Float[Tensor, "n R"]:
         scaled = self.scaling(rows, dtype)

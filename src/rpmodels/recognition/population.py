@@ -19,6 +19,7 @@ from rpmodels.families import FullGaussian
 from rpmodels.observations import FactorSpec, Scaling, Unscaled
 from rpmodels.recognition.grids import Grid, grid_of
 from rpmodels.recognition.heads import Head
+from rpmodels.tracing import recording
 
 SMALLEST = 1e-2
 """Precision b of channels that nothing is known of."""
@@ -123,7 +124,7 @@ class ChannelCurves(nn.Module):
         place, share = self._between(x)
         flat = table.flatten(0, 1)
         below = nn.functional.embedding(place, flat)
-        if bool((share > 0).any()):
+        if recording() or bool((share > 0).any()):
             above = nn.functional.embedding((place + 1).clamp_max(len(flat) - 1), flat)
             below = torch.lerp(below, above, share[..., None].to(flat.dtype))
         return curves, below.movedim(-1, 0), known
@@ -139,6 +140,12 @@ class ChannelCurves(nn.Module):
         share = torch.where(high > low, (by_channel - low) / (high - low), 0.0).clamp(0.0, 1.0)
         flat = place + torch.arange(self.n_channels, device=x.device)[:, None] * self.n_values
         return flat.mT.reshape(x.shape), share.mT.reshape(x.shape)
+
+    def outside(self, x: Shaped[Tensor, "n C"]) -> Bool[Tensor, "n C"]:
+        """Which numbers are beyond the places of their channel."""
+        last = torch.isfinite(self.log_p0).sum(1, keepdim=True) - 1
+        low, high = self.grid.values[:, 0], self.grid.values.gather(1, last)[:, 0]
+        return (x < low) | (x > high)
 
     def scored(self, x: Shaped[Tensor, "n C"]) -> Float[Tensor, "n C"]:
         """Scores of these numbers, zero where unknown."""
@@ -169,7 +176,7 @@ class PopulationFactor(nn.Module):
         """The sum of what the channels say, and each by itself."""
         curves, (a, b, log_p0), known = self.network(inputs)
         there = known & present[..., None]
-        if not bool(there.all()):
+        if recording() or not bool(there.all()):
             a, b = (torch.where(there, each, 0.0) for each in (a, b))
         return Factor(
             curves.potential(a, b), present & there.any(-1), self.targets, Channels(curves, a, b, log_p0, there)
@@ -178,6 +185,10 @@ class PopulationFactor(nn.Module):
     def curves(self) -> Curves:
         """Of all channels, whatever they show."""
         return self.network.curves()
+
+    def outside(self, rows: Shaped[Tensor, "n C"]) -> Bool[Tensor, "n C"]:
+        """Which numbers are beyond the places of their channel's grid, where they count as its outermost."""
+        return self.network.outside(rows)
 
     def check(self, name: str, spec: FactorSpec, like: Tensor) -> None:
         """Refuse what is no vector of as many numbers."""
