@@ -101,17 +101,17 @@ def numba_seconds(folder: str, code: str) -> float:
 def main() -> None:
     torch.set_num_threads(1)
     family, random = DiagonalGaussian(1), torch.Generator().manual_seed(0)
-    eta = [family.to_valid(torch.randn(*shape, 2, generator=random)) for shape in ((512, 1), (1, 1000))]
+    sites, atoms = (family.to_valid(torch.randn(*shape, 2, generator=random)) for shape in ((512, 1), (1, 1000)))
     weight = torch.randn(1, 1000, generator=random)
     found: dict[str, Any] = {}
     for name, on in (("torch", False), ("numba", True)):
         with kernels.switched(on):
-            expected = log_sum_normalisers(family, *eta, weight).flatten().numpy()
-            found[name] = {"ms": milliseconds(lambda: log_sum_normalisers(family, *eta, weight))}
+            expected = log_sum_normalisers(family, sites, atoms, weight).flatten().numpy()
+            found[name] = {"ms": milliseconds(lambda: log_sum_normalisers(family, sites, atoms, weight))}
     form = torch.tensor([1.0, -2.0])
-    given = [kernels.array(each) for each in ((eta[0][:, 0] * form).T, eta[1][0] * form, weight)]
-    found["c for this processor"] = in_c(["-march=native"], *given, expected)
-    found["c for any"] = in_c([], *given, expected)
+    a, g, counts = (kernels.array(each) for each in ((sites[:, 0] * form).T, atoms[0] * form, weight))
+    found["c for this processor"] = in_c(["-march=native"], a, g, counts, expected)
+    found["c for any"] = in_c([], a, g, counts, expected)
     call = "import rpmodels; from rpmodels import kernels; import numpy as n\n"
     call += "a = n.ones((1, 2, 64), 'f'); k = kernels.loops('diagonal_pairs')\n"
     call += "k.log_sums(a, n.ones((1, 9, 2), 'f'), n.ones((1, 9), 'f'), n.ones((1, 64), 'f'))"

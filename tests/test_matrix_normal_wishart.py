@@ -129,12 +129,15 @@ def test_filter_steps_and_smoother_agree(n_inputs):
     prior, length = prior_of(n_inputs), 6
     _, _, potentials, sites, _ = data_of([length] * 3, n_inputs)
     filtered = prior.filter(potentials, sites)
-    state = prior.begin(3)
+    stepping = prior.filtering()
+    state = stepping.begin(3)
     for t in range(length):
         u = None if sites.u is None or t == 0 else sites.u[:, t - 1]
-        state = prior.step(state, potentials[:, t], u)
-        near(state.mean, as_numpy(filtered.mean[:, t]))
-        near(state.covariance, as_numpy(filtered.covariance[:, t]))
+        before = potentials.new_zeros(3, n_inputs) if u is None else u
+        state = stepping.heard(stepping.moved(state, *stepping.along(None, before)), potentials[:, t])
+        mean, covariance = stepping.shown(state)
+        near(mean, as_numpy(filtered.mean[:, t]))
+        near(covariance, as_numpy(filtered.covariance[:, t]))
         shorter = Sites(sites.times[:, : t + 1], sites.exists[:, : t + 1], None if u is None else sites.u[:, : t + 1])
         if t:
             whole = prior.condition(potentials[:, : t + 1], shorter)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rpmodels import errors
 from rpmodels.observations.observations import FactorSpec
-from rpmodels.observations.reading import _array as array_of
+from rpmodels.observations.arrays import as_array
 from rpmodels.observations.reading import _factor as factor_of
 from rpmodels.observations.reading import _presence as presence_of
 
@@ -42,7 +42,7 @@ def read_rows(
     for name, spec in known.items():
         if name not in given:
             continue
-        array = array_of(name, given[name])
+        array = as_array(name, given[name])
         if n_series is None:
             array = array[None]
         elif array.shape[:1] != (n_series,):

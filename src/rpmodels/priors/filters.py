@@ -113,7 +113,8 @@ class GaussianFilter(Filter):
     and no precision is asked of states that hardly move.
     """
 
-    names = shown_names = ("mean", "covariance")
+    names: ClassVar[tuple[str, ...]] = ("mean", "covariance")
+    shown_names: ClassVar[tuple[str, ...]] = ("mean", "covariance")
     covariance: Tensor
     """Of the state at any time, before anything is seen: (G, d, d)."""
 

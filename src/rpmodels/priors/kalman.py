@@ -25,13 +25,6 @@ class LatentState(NamedTuple):
         return LatentState(self.mean.to(dtype), self.covariance.to(dtype))
 
 
-class BeforeFirst(NamedTuple):
-    """What is known of the latents before the first time, which is all that is known a priori of that, too."""
-
-    mean: Float[Tensor, "N K"]
-    covariance: Float[Tensor, "N K K"]
-
-
 class Transition(NamedTuple):
     """z_{t+1} = A z_t + w with w ~ N(0, Q), and what follows from them; the stationary covariance is I."""
 
