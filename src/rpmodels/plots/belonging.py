@@ -48,8 +48,8 @@ def _points(axes: Axes, places: Any, values: Any, odd: Any, what: str, bars: Any
     ):
         if chosen.any():
             spread = None if bars is None else bars[chosen]
-            look = {"fmt": marker, "color": colour, "ms": 4 if marker == "o" else 6, "lw": 1.2}
+            look: dict[str, Any] = {"fmt": marker, "color": colour, "ms": 4 if marker == "o" else 6, "lw": 1.2}
             axes.errorbar(places[chosen], values[chosen], yerr=spread, label=label, **look)
     for place in list(odd)[:NAMED]:
-        offset = {"textcoords": "offset points", "xytext": (5, 5), "fontsize": "small", "color": ODD}
+        offset: dict[str, Any] = {"textcoords": "offset points", "xytext": (5, 5), "fontsize": "small", "color": ODD}
         axes.annotate(str(place), (place, values[place]), **offset)
