@@ -24,7 +24,8 @@ def belonging(overview: Any) -> Axes:
         overview: of one factor, as `rp.evaluation.overviews` gives it
 
     """
-    _, (above, below) = plt.subplots(2, 1, figsize=(7, 4.6), layout="constrained")
+    figure = plt.figure(figsize=(7, 4.6), layout="constrained")
+    above, below = figure.add_subplot(2, 1, 1), figure.add_subplot(2, 1, 2)
     places = np.arange(len(overview.means))
     above.axhspan(-1.0, 1.0, color="0.9", label="mean ± sd of the fit")
     _points(above, places, overview.means, overview.channels, "channel", overview.spreads)
