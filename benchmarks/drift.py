@@ -18,6 +18,8 @@ import numpy as np
 
 import rpmodels as rp
 from rpmodels.evaluation import belonging, diagnose
+from rpmodels.observations import read
+from rpmodels.profile import departures, profile_of
 
 Data = dict[str, Any]
 BRIEF: dict[str, Any] = {"n_init": 1, "search": rp.Search(retries=0)}
@@ -129,6 +131,24 @@ def defects(clean: Data, draw: Any, random: np.random.Generator, in_time: bool) 
     return found
 
 
+def alone(kind: str, seed: int) -> dict[str, Any]:
+    """The same without a fit: a profile of the data alone, and one clean set; all questions but what a model says."""
+    world, _, in_time = MODELS[kind]
+    draw = world(seed)
+    old = read(draw(np.random.default_rng([seed, 2])), series=in_time)
+    profile, new = profile_of(old, {}), draw(np.random.default_rng([seed, 3, 0]))
+
+    def asked(data: Data) -> list[Any]:
+        return departures(profile, read(data, series=in_time, known=old.specs))
+
+    row: dict[str, Any] = {"model": kind, "seed": seed, "alarms": [[each.text for each in asked(new)]], "defects": {}}
+    row |= {"of the fit": [each.text for each in profile.own], "diagnosis": None, "seconds": {}}
+    for what, data in defects(new, draw, np.random.default_rng([seed, 4]), in_time).items():
+        names = {each.name for each in asked(data)}
+        row["defects"][what] = sorted(names) if names & set(EXPECTED[what]) else f"MISSED: {sorted(names)}"
+    return row
+
+
 # ---- one draw -------------------------------------------------------------------------------------
 
 
@@ -184,13 +204,17 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=4, help="clean held-out sets of each fit")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--defects", type=int, default=20, help="fits with which the defects are tried")
+    parser.add_argument("--alone", action="store_true", help="profiles of data alone, without fits")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore", rp.RPModelsWarning)
     rows: list[dict[str, Any]] = []
     for kind in options.models:
         for number in range(options.fits):
-            rows.append(one(kind, options.first + number, options.sets, number < options.defects, number < DIAGNOSED))
+            seed, tried = options.first + number, number < options.defects
+            rows.append(
+                alone(kind, seed) if options.alone else one(kind, seed, options.sets, tried, number < DIAGNOSED)
+            )
             print(json.dumps(rows[-1], ensure_ascii=False), flush=True)
             if options.out:
                 content = {"summary": summary(rows), "rows": rows}

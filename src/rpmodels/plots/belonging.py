@@ -24,7 +24,8 @@ def belonging(overview: Any) -> Axes:
         overview: of one factor, as `rp.evaluation.overviews` gives it
 
     """
-    _, (above, below) = plt.subplots(2, 1, figsize=(7, 4.6), layout="constrained")
+    figure = plt.figure(figsize=(7, 4.6), layout="constrained")
+    above, below = figure.add_subplot(2, 1, 1), figure.add_subplot(2, 1, 2)
     places = np.arange(len(overview.means))
     above.axhspan(-1.0, 1.0, color="0.9", label="mean ± sd of the fit")
     _points(above, places, overview.means, overview.channels, "channel", overview.spreads)
@@ -48,8 +49,8 @@ def _points(axes: Axes, places: Any, values: Any, odd: Any, what: str, bars: Any
     ):
         if chosen.any():
             spread = None if bars is None else bars[chosen]
-            look = {"fmt": marker, "color": colour, "ms": 4 if marker == "o" else 6, "lw": 1.2}
+            look: dict[str, Any] = {"fmt": marker, "color": colour, "ms": 4 if marker == "o" else 6, "lw": 1.2}
             axes.errorbar(places[chosen], values[chosen], yerr=spread, label=label, **look)
     for place in list(odd)[:NAMED]:
-        offset = {"textcoords": "offset points", "xytext": (5, 5), "fontsize": "small", "color": ODD}
+        offset: dict[str, Any] = {"textcoords": "offset points", "xytext": (5, 5), "fontsize": "small", "color": ODD}
         axes.annotate(str(place), (place, values[place]), **offset)

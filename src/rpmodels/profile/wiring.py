@@ -106,8 +106,9 @@ class Wiring:
         agreement, off, size = _by_trial(sites, left, sd)
         # Rounded as it is kept, so that a model and its file say the same.
         kept, leading = (each.astype(np.float32) for each in (inverse, _leading(whole, total)))
-        sketches = (Sketch.of(each) for each in (agreement, off, size))
-        return Wiring(tuple(names), factor, channel, kept, sd, *sketches, leading, Sketch.of(sites.paces(projected)))
+        one, two, three = (Sketch.of(each) for each in (agreement, off, size))
+        pace = Sketch.of(sites.paces(projected))
+        return Wiring(tuple(names), factor, channel, kept, sd, one, two, three, leading, pace)
 
     def told(self, sites: Sites) -> tuple[Array, Array, Array]:
         """Of every trial: agreement and what is left by channel (N, D), and the size of the latter (N, 1)."""
@@ -182,7 +183,8 @@ def sites_of(shown: Mapping[str, Shown], names: Sequence[str], factor: Index, ch
     """Where all channels are known."""
     whole = np.all([shown[name].known.all(-1) for name in names], axis=0)
     parts = [shown[name].values[whole][:, channel[factor == j]] for j, name in enumerate(names)]
-    return Sites(np.concatenate(parts, 1), *np.nonzero(whole), *whole.shape)
+    trial, site = np.nonzero(whole)
+    return Sites(np.concatenate(parts, 1), trial, site, whole.shape[0], whole.shape[1])
 
 
 def remainder(rows: Float[np.ndarray, "M D"], inverse: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "M D"]:
