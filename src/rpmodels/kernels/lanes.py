@@ -57,7 +57,10 @@ def invert(work: Any, latents: int, count: int) -> None:
             column[:count] = 0
             k = j + 1
             while k + 1 < latents:  # two at once: half as often there and back
-                one, other = work[place(latents, max(i, k), min(i, k))], work[place(latents, max(i, k + 1), min(i, k + 1))]
+                one, other = (
+                    work[place(latents, max(i, k), min(i, k))],
+                    work[place(latents, max(i, k + 1), min(i, k + 1))],
+                )
                 take_two(column, one, work[place(latents, k, j)], other, work[place(latents, k + 1, j)], count)
                 k += 2
             if k < latents:
