@@ -72,7 +72,7 @@ def milliseconds(action: Callable[[], Any]) -> float:
     return min(times) * 1e3
 
 
-def in_c(flags: list[str], a: Any, g: Any, w: Any, expected: Any) -> dict[str, float]:
+def in_c(flags: list[str], given: list[Any], expected: Any) -> dict[str, float]:
     """By gcc with these flags."""
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder) / "pairs.c", Path(folder) / "pairs.so"
@@ -81,9 +81,9 @@ def in_c(flags: list[str], a: Any, g: Any, w: Any, expected: Any) -> dict[str, f
         subprocess.run(["cc", "-O3", "-shared", "-fPIC", *flags, str(source), "-o", str(library), "-lm"], check=True)
         compiling = time.perf_counter() - begun
         function = ctypes.CDLL(str(library)).log_sums
-        rows, atoms = a.shape[1], len(g)
-        terms, top, total = np.empty((atoms, rows), a.dtype), np.empty(rows, a.dtype), np.empty(rows, a.dtype)
-        places = [each.ctypes.data_as(ctypes.c_void_p) for each in (a, g, w)]
+        kind, rows, atoms = given[0].dtype, given[0].shape[1], len(given[1])
+        terms, top, total = np.empty((atoms, rows), kind), np.empty(rows, kind), np.empty(rows, kind)
+        places = [each.ctypes.data_as(ctypes.c_void_p) for each in given]
         more = [each.ctypes.data_as(ctypes.c_void_p) for each in (terms, top, total)]
         took = milliseconds(lambda: function(*places, rows, atoms, *more))
         np.testing.assert_allclose(total, expected, rtol=1e-5)
@@ -101,17 +101,17 @@ def numba_seconds(folder: str, code: str) -> float:
 def main() -> None:
     torch.set_num_threads(1)
     family, random = DiagonalGaussian(1), torch.Generator().manual_seed(0)
-    sites, atoms = (family.to_valid(torch.randn(*shape, 2, generator=random)) for shape in ((512, 1), (1, 1000)))
+    a, g = (family.to_valid(torch.randn(*shape, 2, generator=random)) for shape in ((512, 1), (1, 1000)))
     weight = torch.randn(1, 1000, generator=random)
     found: dict[str, Any] = {}
     for name, on in (("torch", False), ("numba", True)):
         with kernels.switched(on):
-            expected = log_sum_normalisers(family, sites, atoms, weight).flatten().numpy()
-            found[name] = {"ms": milliseconds(lambda: log_sum_normalisers(family, sites, atoms, weight))}
+            expected = log_sum_normalisers(family, a, g, weight).flatten().numpy()
+            found[name] = {"ms": milliseconds(lambda: log_sum_normalisers(family, a, g, weight))}
     form = torch.tensor([1.0, -2.0])
-    a, g, counts = (kernels.array(each) for each in ((sites[:, 0] * form).T, atoms[0] * form, weight))
-    found["c for this processor"] = in_c(["-march=native"], a, g, counts, expected)
-    found["c for any"] = in_c([], a, g, counts, expected)
+    given = [kernels.array(each) for each in ((a[:, 0] * form).T, g[0] * form, weight)]
+    found["c for this processor"] = in_c(["-march=native"], given, expected)
+    found["c for any"] = in_c([], given, expected)
     call = "import rpmodels; from rpmodels import kernels; import numpy as n\n"
     call += "a = n.ones((1, 2, 64), 'f'); k = kernels.loops('diagonal_pairs')\n"
     call += "k.log_sums(a, n.ones((1, 9, 2), 'f'), n.ones((1, 9), 'f'), n.ones((1, 64), 'f'))"
