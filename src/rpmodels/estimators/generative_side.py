@@ -269,7 +269,7 @@ def _as_latents(family: Family, z: Any, in_trials: bool) -> Tensor:
     if whole and good and fits and isinstance(family, FiniteSupport) and not columns:
         good = not values.size or 0 <= int(values.min()) <= int(values.max()) < family.n_states
     if not fits or not good:
-        kind = "states (whole numbers, from 0)" if whole else "finite numbers"
+        kind = "states (whole numbers)" if whole else "finite numbers"
         raise errors.bad_value("z", f"{kind} of shape ({', '.join(expected)})", f"shape {values.shape}")
     if isinstance(family, FiniteSupport | JointStates):
         last = np.asarray(family.n_states if isinstance(family, FiniteSupport) else family.states) - 1
