@@ -10,13 +10,10 @@ from torch import Tensor
 from rpmodels import checks, errors
 from rpmodels.families import Family, HasGrid, Reparametrised
 from rpmodels.fitted import FittedRPM, Inferred
-from rpmodels.free_energy import TOLERANCE
 from rpmodels.mixtures import AtomMixture, ExpectedLogMixture, PopulationMixture
 from rpmodels.mixtures.quadrature import DOUBLINGS, GaussHermite, hermite
 from rpmodels.observations import Observations
 from rpmodels.priors import HasLogDensity, Prior
-
-__all__ = ["TOLERANCE", "check_grid", "drawn", "on_a_grid", "places", "to_tolerance"]
 
 
 def check_grid(model: FittedRPM, sites: int, nodes: int) -> None:
