@@ -23,9 +23,6 @@ from rpmodels.mixtures import ExpectedLogMixture, Mixture
 from rpmodels.priors import Posterior
 from rpmodels.step import Step
 
-TOLERANCE = 1e-3
-"""Nats a site that a quadrature may be off by: exact scores take nodes until it is less, diagnoses name the rest."""
-
 
 @dataclass(frozen=True)
 class FreeEnergy:

@@ -11,13 +11,11 @@ from rpmodels import budget, checks, errors
 from rpmodels.carriers import AllLatents
 from rpmodels.families import Family, HasGrid, Reparametrised
 from rpmodels.fitted import FittedRPM, Inferred
-from rpmodels.free_energy import TOLERANCE
 from rpmodels.mixtures import AtomMixture, ExpectedLogMixture, PopulationMixture
 from rpmodels.mixtures.quadrature import DOUBLINGS, GaussHermite, hermite
 from rpmodels.observations import Observations
 from rpmodels.priors import HasLogDensity, Posterior, Prior
 
-__all__ = ["TOLERANCE", "check_grid", "drawn", "on_a_grid", "to_tolerance"]
 MOST_DRAWS, MOST_NODES, MOST_ANGLES = 100_000, 1000, 2**16
 """Of one posterior, and along one latent: of Gauss–Hermite rules, and of a circle."""
 PLACE = 2**14

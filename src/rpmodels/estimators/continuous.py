@@ -150,25 +150,26 @@ class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, W
         return mean, covariance
 
     def score_samples(
-        self, X: Any, *, exact: bool = False, tolerance: float = integration.TOLERANCE, **options: Any
+        self, X: Any, *, exact: bool = False, tolerance: float | None = None, **options: Any
     ) -> NDArray[np.float64]:
         """The bound on log W of every observation (`exact`, `tolerance`: as in `score`)."""
         observations = self._new(X, **options)[0]
         return self._fitted().free_energies(observations, self._quadrature(exact, observations, tolerance)).values
 
     def score(
-        self, X: Any, y: Any = None, *, exact: bool = False, tolerance: float = integration.TOLERANCE, **options: Any
+        self, X: Any, y: Any = None, *, exact: bool = False, tolerance: float | None = None, **options: Any
     ) -> Score:
         """Mean bound on log W: nats above independence per observation, labelled, with ceiling and median.
 
         `exact` replaces the model's way to ⟨log F⟩ by quadrature (K ≤ 3): then it is the free energy itself, but for
-        the error that it comes with. Nodes are doubled, twice at the most, until that is below `tolerance` nats a site.
+        the error that it comes with. With a `tolerance` nodes are doubled, twice at
+        the most, until that is below so many nats a site of these data.
         """
         observations = self._new(X, **options)[0]
         return self._fitted().score(observations, self._quadrature(exact, observations, tolerance))
 
     def _quadrature(
-        self, exact: bool, observations: Observations, tolerance: float
+        self, exact: bool, observations: Observations, tolerance: float | None
     ) -> mixtures.ExpectedLogMixture | None:
         checks.Flag().check("exact", exact)
         if not exact:
@@ -177,6 +178,8 @@ class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, W
         chosen = mixtures.quadrature(max(family.latents for family in found))
         for family in found:
             chosen.check(family)
+        if tolerance is None:  # as many nodes for any data, so that no observation's number depends on the others
+            return chosen
         return integration.to_tolerance(self._fitted(), observations, chosen, tolerance)
 
     def log_weight(

@@ -13,7 +13,7 @@ from rpmodels.evaluation.findings import Diagnosis, Finding
 from rpmodels.evaluation.widths import of_widths
 from rpmodels.families import FiniteSupport, Gaussian
 from rpmodels.fitted import FittedRPM, Inferred
-from rpmodels.free_energy import TOLERANCE, Score
+from rpmodels.free_energy import Score
 from rpmodels.observations import Observations
 
 DEAD = 0.95
@@ -31,6 +31,8 @@ FAR_OFF = 0.25
 """Of the statistic's own scale: smaller differences are no news."""
 COOL = 0.6
 """Temperature of populations below which halves of their channels disagree by more than the noise of the search."""
+COARSE = 1e-3
+"""Nats a site that a quadrature may be off by."""
 RARE = 0.1
 """Of the share 1/K that a state has when all are used alike."""
 
@@ -78,7 +80,7 @@ def _of_score(score: Score, sites: float) -> list[Finding]:
 
 def _of_quadrature(score: Score, sites: float) -> list[Finding]:
     """An integral by too few nodes."""
-    if not score.quadrature_error > TOLERANCE * sites:
+    if not score.quadrature_error > COARSE * sites:
         return []
     text = (
         f"the quadrature of ⟨log F⟩ is off by about {score.quadrature_error / sites:.1g} nats a site: take more nodes, "

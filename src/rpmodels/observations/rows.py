@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import errors
-from rpmodels.observations.observations import FactorSpec
 from rpmodels.observations.arrays import as_array
+from rpmodels.observations.observations import FactorSpec
 from rpmodels.observations.reading import _factor as factor_of
 from rpmodels.observations.reading import _presence as presence_of
 
