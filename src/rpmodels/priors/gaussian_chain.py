@@ -19,6 +19,8 @@ from rpmodels.priors.driving import wide
 from rpmodels.priors.kalman import noise_like
 
 WHAT = "the chain of states"
+SAME = 1e-10
+"""Of the usual gap: gaps that differ by less are one."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,18 @@ class InTime:
         follows = torch.cat([torch.zeros_like(known[:, :1]), known[:, 1:]], 1)
         gaps = torch.where(follows, times - times.roll(1, 1), 0.0)
         return InTime(gaps, follows, None if ordered else place)
+
+    def distinct(self) -> tuple[Float[Tensor, "U"], Int[Tensor, "n T"]]:
+        """Gaps that differ, and which of them leads to each site; U where nothing does.
+
+        On a regular clock there is one, told apart from others by more than the last digits of differences.
+        """
+        there = self.gaps[self.follows]
+        if not there.numel():
+            return self.gaps.new_ones(1), torch.ones_like(self.follows, dtype=torch.int64)
+        unit = there.median().clamp_min(torch.finfo(there.dtype).tiny) * SAME
+        gaps, place = torch.unique(torch.round(self.gaps / unit), return_inverse=True)
+        return gaps * unit, torch.where(self.follows, place, len(gaps))
 
     def arranged(self, values: Shaped[Tensor, "N T *b"]) -> Shaped[Tensor, "N T *b"]:
         """What sites have, in the order of time."""
