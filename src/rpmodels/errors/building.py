@@ -69,8 +69,8 @@ def not_gaussian(prior: str, family: str) -> BuildError:
 def not_markovian(kernel: str) -> BuildError:
     """A kernel whose process has no finite state."""
     return BuildError(
-        "MarkovianProcessPrior takes Matérn, RBF and periodic kernels of gpytorch.kernels over one input, and ScaleKernel,"
-        f" sums and products of these, got {kernel}, which is no chain of states. Choose among them, or "
+        "MarkovianProcessPrior takes Matérn, RBF and periodic kernels of gpytorch.kernels over one input, sums, "
+        f"products and ScaleKernels of these, got {kernel}, which is no chain of states. Choose among them, or "
         "GaussianProcessPrior, which takes any kernel."
     )
 

@@ -19,8 +19,9 @@ from rpmodels.carriers import Doubles, Sites
 from rpmodels.families import Family, Gaussian
 from rpmodels.priors import derivatives, state_space
 from rpmodels.priors.all_pole import POLES
+from rpmodels.priors.conditioned_chain import ConditionedChain, LatentMoments
 from rpmodels.priors.driving import wide
-from rpmodels.priors.gaussian_chain import ConditionedChain, GaussianChain, InTime, LatentMoments
+from rpmodels.priors.gaussian_chain import GaussianChain, InTime
 from rpmodels.priors.inducing import by_groups
 from rpmodels.priors.matern import Steps
 from rpmodels.priors.prior import HasCovariance, HasLogDensity, Posterior, Predicts
@@ -95,14 +96,14 @@ class MarkovianProcessPrior(ProcessPrior, HasLogDensity[Gaussian], HasCovariance
         kind: torch.dtype = next(self.kernel.parameters()).dtype
         return kind
 
-    def _steps(self, path: InTime) -> Steps:
-        """To every site from the one before it; the first of a trial, and what does not exist, follow from nothing."""
+    def _steps(self, path: InTime) -> tuple[Steps, Int[Tensor, "n T"]]:
+        """Those that differ, and which leads to every site; the first of a trial follows from nothing."""
         gaps, which = path.distinct()
         A, Q = self.space.steps(gaps[:, None])
         shape = (len(gaps) + 1, self.latents, *A.shape[-2:])
         A = torch.cat([A, torch.zeros_like(A[:1])]).expand(shape)
         Q = torch.cat([Q.expand(len(gaps), *Q.shape[1:]), self.space.stationary().expand_as(Q[:1])]).expand(shape)
-        return Steps(*(each.index_select(0, which.flatten()).unflatten(0, which.shape) for each in (A, Q)))
+        return Steps(A, Q), which
 
     # ---- the contract ------------------------------------------------------------------------
 
@@ -117,7 +118,8 @@ class MarkovianProcessPrior(ProcessPrior, HasLogDensity[Gaussian], HasCovariance
         """q(Z) ∝ p(Z) exp(Σ_t potentials_t·t(z_t))."""
         potentials = torch.where(sites.exists[..., None], potentials, 0.0)
         path = InTime.of(sites, self._on_clock(sites.times))
-        chain = GaussianChain.of_latents(*self._steps(path), self._family.groups)
+        steps, which = self._steps(path)
+        chain = GaussianChain.of_latents(*steps, which, self._family.groups)
         first, weight = by_groups(self._family, wide(potentials))
         h, W = path.arranged(first.movedim(-1, 1)), path.arranged(weight.movedim(-1, 1))
         return MarkovianProcessPosterior(self, sites, potentials, path, chain.condition(h, 0.5 * (W + W.mT)))
@@ -138,7 +140,8 @@ class MarkovianProcessPrior(ProcessPrior, HasLogDensity[Gaussian], HasCovariance
         exists = path.arranged(sites.exists)
         latents = torch.where(sites.exists[..., None], wide(z), 0.0).reshape(-1, count, length, self.latents)
         known = torch.stack([path.arranged(each) for each in latents.unbind()])
-        each = derivatives.log_density(self._steps(path), known, exists)
+        steps, which = self._steps(path)
+        each = derivatives.log_density(Steps(*(table[which] for table in steps)), known, exists)
         density: Tensor = each.reshape(*draws, count).to(z.dtype)
         return density
 
