@@ -106,7 +106,8 @@ class GaussianChain:
         pieces = a_link * which.shape[1] / memory.BUDGET
         if pieces <= 1 or which.shape[1] < 2 * SHORTEST:
             return ConditionedWhole(said)
-        length = max(SHORTEST, 2 ** math.ceil(math.log2(pieces)))
+        longest = 2 ** int(math.log2(which.shape[1] - 1))
+        length = min(longest, max(SHORTEST, 2 ** math.ceil(math.log2(pieces))))
         return ConditionedStretches(said, length, max(1, int(memory.BUDGET / (a_link * length))))
 
 
