@@ -88,17 +88,18 @@ def fit_to(
         warnings.warn(errors.trying_again(run.recent(), attempt + 1, retries), stacklevel=4)
     run.fitted.temperature = found_temperature(run.fitted, observations)
     run.fitted.excess = excess_of(run.fitted, observations)
-    score = _score(run, observations)
+    score = _score(run, observations, pieces)
     if not math.isfinite(score):
         raise errors.score_not_finite(score)
     return Fit(run, attempts, score, collapsed)
 
 
-def _score(run: Run[RPM], observations: Observations) -> Score:
+def _score(run: Run[RPM], observations: Observations, pieces: Observations) -> Score:
     """With the parameters that training gave to single observations, where these are the same observations."""
     objective = cast(RPMObjective, run.objective)
     own = bool(objective.local_parameters()) and objective.local.fits(len(observations))
-    return closing_score(run.fitted, observations, objective.local if own else None)
+    shorter = pieces if len(pieces) > len(observations) else None
+    return closing_score(run.fitted, observations, objective.local if own else None, pieces=shorter)
 
 
 def _collapsed(free_energy: float, observations: Observations) -> bool:

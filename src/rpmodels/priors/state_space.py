@@ -267,6 +267,15 @@ def of(kernel: Kernel, poles: int, harmonics: int) -> StateSpace:
     return made[type(kernel)](kernel)
 
 
+def is_chain(kernel: Kernel) -> bool:
+    """Whether there is one."""
+    try:
+        of(kernel, min(all_pole.POLES), 1)
+    except errors.BuildError:
+        return False
+    return True
+
+
 def _parts(kernels: Iterable[Kernel], poles: int, harmonics: int) -> list[StateSpace]:
     return [of(each, poles, harmonics) for each in kernels]
 
