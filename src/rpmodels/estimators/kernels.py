@@ -95,7 +95,9 @@ class Choices:
                 raise errors.bad_value("n_inducing", expected, got)
             return _chain(family, observations, self.kernel, self.length_scale)
         if self.window is None and longest > LONG:
-            expected = f"a number where there are more than {LONG} times and inducing points, or a kernel that needs none"
+            expected = (
+                f"a number where there are more than {LONG} times and inducing points, or a kernel that needs none"
+            )
             raise errors.bad_value("window", expected, None)
         assert self.n_inducing is not None
         return gaussian_process(

@@ -35,7 +35,7 @@ def read_series(
     options: dict[str, Any],
     gaps: bool = False,
 ) -> tuple[Observations, layout.Layout]:
-    """Trials, and the form that results shall have; a recording of T sites in pieces of `window(T)`, or whole (None)."""
+    """Trials, and the form that results shall have; recordings of T sites in pieces of `window(T)`, or whole."""
     X, options["times"] = adapters.to_trials(X, options.get("times"))
     factors = None if isinstance(X, Mapping) else populations.columns(factors)
     if layout.is_recording(X):

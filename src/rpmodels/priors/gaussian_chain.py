@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from rpmodels import memory
+from rpmodels import kernels, memory
 from rpmodels.carriers import Sites
+from rpmodels.priors.compiled_chain import ConditionedCompiled
 from rpmodels.priors.conditioned_chain import ConditionedChain, ConditionedStretches, ConditionedWhole, Said
 
 SHORTEST = 16
@@ -101,14 +102,23 @@ class GaussianChain:
         C = torch.cat([self.C, torch.eye(d, dtype=self.C.dtype, device=self.C.device).expand_as(self.C[:1])])
         which = pad(self.which, (0, 1), value=len(self.A))
         said = Said(A, C, which, pad(h, (0, 0, 0, 0, 1, 0)), pad(W, (0, 0, 0, 0, 0, 0, 1, 0)))
-        learning = torch.is_grad_enabled() and any(each.requires_grad for each in (self.A, self.C, h, W))
-        a_link = said.chains * 8 * d * (KEPT if learning else KEPT // 5) * (d + 1)
-        pieces = a_link * which.shape[1] / memory.BUDGET
-        if pieces <= 1 or which.shape[1] < 2 * SHORTEST:
-            return ConditionedWhole(said)
-        longest = 2 ** int(math.log2(which.shape[1] - 1))
-        length = min(longest, max(SHORTEST, 2 ** math.ceil(math.log2(pieces))))
-        return ConditionedStretches(said, length, max(1, int(memory.BUDGET / (a_link * length))))
+        if self.size == 1 and kernels.serve(A, C, h, W) and A.dtype is torch.float64:
+            return ConditionedCompiled(said, _in_torch(said))
+        return _in_torch(said)
+
+
+def _in_torch(said: Said) -> ConditionedChain:
+    """In stretches where the whole is more than the budget of a piece."""
+    A, C, which, h, W = said
+    d, links = A.shape[-1], which.shape[1]
+    learning = torch.is_grad_enabled() and any(each.requires_grad for each in (A, C, h, W))
+    a_link = said.chains * 8 * d * (KEPT if learning else KEPT // 5) * (d + 1)
+    pieces = a_link * links / memory.BUDGET
+    if pieces <= 1 or links < 2 * SHORTEST:
+        return ConditionedWhole(said)
+    longest = 2 ** int(math.log2(links - 1))
+    length = min(longest, max(SHORTEST, 2 ** math.ceil(math.log2(pieces))))
+    return ConditionedStretches(said, length, max(1, int(memory.BUDGET / (a_link * length))))
 
 
 def _side_by_side(blocks: Float[Tensor, "U K p p"], size: int) -> Float[Tensor, "U G d d"]:
