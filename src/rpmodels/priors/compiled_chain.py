@@ -1,5 +1,6 @@
 """A Gaussian chain whose latents are spoken of one by one, by compiled loops: two numbers a site are kept, no more."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,7 +24,7 @@ class _Smoothed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *said: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         ctx.save_for_backward(*said)
-        A, C, which, h, w = (kernels.array(each) for each in said)
+        A, C, which, h, w = _arrays(said)
         mean, variance, log_z = torch.empty_like(said[3]), torch.empty_like(said[3]), said[3][:, 0].clone()
         outputs = (each.numpy() for each in (mean, variance, log_z))
         kernels.loops("state_chain").smooth(_dims(A), A, C, which, h, w, *outputs)
@@ -36,9 +37,14 @@ class _Smoothed(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         said = ctx.saved_tensors
         found = [torch.zeros_like(said[place], memory_format=torch.contiguous_format) for place in (0, 1, 3, 4)]
-        arrays = [kernels.array(each) for each in (*said, *grads)]
+        arrays = [*_arrays(said), *_arrays(grads)]
         kernels.loops("state_chain").pull(_dims(arrays[0]), *arrays, *(each.numpy() for each in found))
         return found[0], found[1], None, found[2], found[3]
+
+
+def _arrays(tensors: Sequence[Tensor]) -> list[NDArray[Any]]:
+    """Numbers for compiled loops; places are whole ones."""
+    return [kernels.array(each) if each.is_floating_point() else each.contiguous().numpy() for each in tensors]
 
 
 def _dims(A: NDArray[Any]) -> Any:
