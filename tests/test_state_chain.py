@@ -100,5 +100,3 @@ def test_what_is_no_number_is_refused():
     potentials[0, 2] = torch.nan
     with pytest.raises(NumericalError, match="chain of states"):
         _ = prior.condition(potentials, sites).kl
-
-

@@ -1,5 +1,6 @@
 """RPM = prior + recognition factors + E-step + ⟨log F⟩ (eq 2): what can be written down before there are data."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from rpmodels import errors, mixtures
+from rpmodels import errors, memory, mixtures
 from rpmodels.carriers import AllLatents, Batch, Factor, Factors, Sites, Targets
 from rpmodels.families import Family, HasDomain, HasTargets
 from rpmodels.inference import EStep, ExactEStep
@@ -19,8 +20,8 @@ from rpmodels.observations import FactorSpec, Observations
 from rpmodels.priors import Prior
 from rpmodels.recognition import Computing, Head, Recogniser, RelativeHead, fit_scalings, recogniser
 
-INFERENCE_BATCH = 2048
-"""Observations that are recognised at once outside of training."""
+HIDDEN = 256
+"""Numbers that networks are taken to have for a site, beside what they see and say."""
 
 
 class RPM(nn.Module):
@@ -188,10 +189,18 @@ class RPM(nn.Module):
             yield batch, factors
 
     def batches(self, observations: Observations) -> Iterator[Batch]:
-        """All of them, some at a time."""
-        for start in range(0, len(observations), INFERENCE_BATCH):
-            index = np.arange(start, min(start + INFERENCE_BATCH, len(observations)))
+        """All of them, as many at a time as fit into the budget of a piece."""
+        together = self.at_once(observations)
+        for start in range(0, len(observations), together):
+            index = np.arange(start, min(start + together, len(observations)))
             yield observations.batch(index, self.dtype, self.device)
+
+    def at_once(self, observations: Observations) -> int:
+        """How many observations are recognised, and latents found from them, at a time outside of training."""
+        seen = sum(math.prod(each.event_shape) for each in observations.specs.values())
+        said = 8 * len(self.names) * self.prior.family.natural_size
+        numbers = observations.n_sites * (seen + said + HIDDEN) + self.prior.numbers(1, observations.n_sites)
+        return max(1, memory.BUDGET // (numbers * self.dtype.itemsize))
 
     @contextmanager
     def as_for_new_data(self) -> Iterator[None]:

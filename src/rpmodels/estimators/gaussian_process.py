@@ -17,6 +17,7 @@ from rpmodels.estimators.continuous import ContinuousEstimator
 from rpmodels.estimators.description import Coordinates, Description
 from rpmodels.estimators.kernels import RULES
 from rpmodels.estimators.posteriors import LatentMarginals, LatentPosterior, described, moments_of
+from rpmodels.estimators.regularisation import batch_size
 from rpmodels.estimators.series import atoms_of_series, check_clock, read_series, times_ahead, whole
 from rpmodels.families import Family
 from rpmodels.inference import summed_potentials
@@ -129,7 +130,13 @@ class RPGPFA(ContinuousEstimator):
         )  # fmt: skip
 
     def _prior(self, family: Family, observations: Observations) -> Prior:
-        return self._process().prior(family, observations)
+        process = self._process()
+        prior = process.prior(family, observations)
+        given = self._chosen().training.batch_size
+        trials = batch_size(given, observations, *self.sites_and_trials_a_step) or len(observations)
+        wide = learning.dtype_of(self._chosen().engine.dtype).itemsize
+        kernels.check_memory(prior, trials, observations.n_sites, wide, process.can_be_chain())
+        return prior
 
     def _pieces(self, observations: Observations) -> Observations:
         length = self._process().piece(observations.n_sites)

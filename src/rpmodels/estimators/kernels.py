@@ -12,7 +12,7 @@ from gpytorch.kernels import Kernel, MaternKernel, PeriodicKernel, RBFKernel
 from gpytorch.means import Mean
 from numpy.typing import NDArray
 
-from rpmodels import errors
+from rpmodels import errors, memory
 from rpmodels.checks import Array, Instance, Integer, Nothing, Number, Rule, Word
 from rpmodels.estimators import parts
 from rpmodels.families import Family, Gaussian
@@ -62,9 +62,9 @@ class Choices:
     def is_chain(self, longest: int) -> bool:
         """Whether trials of so many times are done without inducing points: when asked to, or where they are long."""
         free = self.n_inducing == "auto" and not isinstance(parts.e_step(self.e_step), FreeInducing)
-        return self.n_inducing is None or (free and longest > LONG and self._can_be_chain())
+        return self.n_inducing is None or (free and longest > LONG and self.can_be_chain())
 
-    def _can_be_chain(self) -> bool:
+    def can_be_chain(self) -> bool:
         """With a kernel that is a chain or near one, and nothing that asks for inducing points."""
         fixed = isinstance(self.inducing, str) and self.inducing == "fixed"
         return fixed and self.mean is None and (isinstance(self.kernel, str) or state_space.is_chain(self.kernel))
@@ -89,7 +89,7 @@ class Choices:
         """With inducing points or without any."""
         longest = int(observations.exists.sum(1).max(initial=0))
         if self.is_chain(longest):
-            if not self._can_be_chain():
+            if not self.can_be_chain():
                 got = "None with another kernel, a mean or inducing places"
                 expected = "a number or 'auto', unless there is a Matérn, RBF or periodic kernel, or sums and products"
                 raise errors.bad_value("n_inducing", expected, got)
@@ -103,6 +103,19 @@ class Choices:
         return gaussian_process(
             family, observations, self.kernel, self.n_inducing, self.inducing, self.mean, self.length_scale
         )
+
+
+def check_memory(prior: ProcessPrior, trials: int, sites: int, bytes_a_number: int, chain: bool) -> None:
+    """Refuse inducing points whose first step would ask for more memory than there is; `chain`: none are needed."""
+    if not isinstance(prior, GaussianProcessPrior):
+        return
+    # What a step computes it keeps once more for gradients.
+    need, available = 2 * bytes_a_number * prior.numbers(trials, sites), memory.available()
+    if need <= available:
+        return
+    fitting = max(1, int(prior.n_inducing * available / need))
+    shown = memory.in_words(need), memory.in_words(available)
+    raise errors.does_not_fit(prior.n_inducing, trials, sites, *shown, fitting, chain)
 
 
 def gaussian_process(
