@@ -1,6 +1,5 @@
 """RPM = prior + recognition factors + E-step + ⟨log F⟩ (eq 2): what can be written down before there are data."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from typing import cast
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from rpmodels import errors, memory, mixtures
 from rpmodels.carriers import AllLatents, Batch, Factor, Factors, Sites, Targets
@@ -24,7 +23,7 @@ HIDDEN = 256
 """Numbers that networks are taken to have for a site, beside what they see and say."""
 
 
-class RPM(nn.Module):
+class RPM(torch.nn.Module):
     """A recognition-parametrised model (eq 2): a pattern, which `rp.train` turns into a `FittedRPM`.
 
     Args:
@@ -49,7 +48,7 @@ class RPM(nn.Module):
     def __init__(
         self,
         prior: Prior,
-        factors: Mapping[str, nn.Module],
+        factors: Mapping[str, torch.nn.Module],
         *,
         e_step: EStep | None = None,
         expected_log_mixture: mixtures.ExpectedLogMixture | None = None,
@@ -80,7 +79,7 @@ class RPM(nn.Module):
             self.expected_log_mixture.check(family)
         self._relative = chosen.relative
         # A list, because a user's factor names need not be valid names of submodules.
-        self.recognition = nn.ModuleList(
+        self.recognition = torch.nn.ModuleList(
             recogniser(network, chosen, *views[name], input_dropout, computing) for name, network in factors.items()
         )
         self.check_e_step(self.e_step)
@@ -197,7 +196,7 @@ class RPM(nn.Module):
 
     def at_once(self, observations: Observations) -> int:
         """How many observations are recognised, and latents found from them, at a time outside of training."""
-        seen = sum(math.prod(each.event_shape) for each in observations.specs.values())
+        seen = sum(int(np.prod(each.event_shape)) for each in observations.specs.values())
         said = 8 * len(self.names) * self.prior.family.natural_size
         numbers = observations.n_sites * (seen + said + HIDDEN) + self.prior.numbers(1, observations.n_sites)
         return max(1, memory.BUDGET // (numbers * self.dtype.itemsize))
@@ -235,7 +234,9 @@ class RPM(nn.Module):
         if self.atoms.shared:  # whose draws need no sites
             sites = max(each.present.shape[1] for each in drawn)
         factor = Factor.joined([recogniser(each.values, each.present, self._like) for each in drawn], sites)
-        weights = [nn.functional.pad(each.weights.to(self.dtype), (0, sites - each.weights.shape[1])) for each in drawn]
+        weights = [
+            torch.nn.functional.pad(each.weights.to(self.dtype), (0, sites - each.weights.shape[1])) for each in drawn
+        ]
         mixture = self.atoms.collect(recogniser.family, reference, factor, torch.cat(weights))
         return replace(mixture, drawn=True)
 

@@ -17,13 +17,12 @@ from rpmodels.estimators.continuous import ContinuousEstimator
 from rpmodels.estimators.description import Coordinates, Description
 from rpmodels.estimators.kernels import RULES
 from rpmodels.estimators.posteriors import LatentMarginals, LatentPosterior, described, moments_of
-from rpmodels.estimators.regularisation import batch_size
-from rpmodels.estimators.series import atoms_of_series, check_clock, read_series, times_ahead, whole
+from rpmodels.estimators.series import atoms_of_series, check_clock, read_series, times_ahead
 from rpmodels.families import Family
 from rpmodels.inference import summed_potentials
 from rpmodels.mixtures import AtomPolicy
-from rpmodels.observations import Observations, windowed
-from rpmodels.priors import MarkovianProcessPrior, Prior
+from rpmodels.observations import Observations
+from rpmodels.priors import Prior
 from rpmodels.priors.prior import Predicts
 from rpmodels.priors.process import ProcessPrior
 
@@ -111,8 +110,8 @@ class RPGPFA(ContinuousEstimator):
         return self._fit(observations, checkpoint, checkpoint_every)
 
     def _read(self, X: Any, *, overlap: bool = True, **options: Any) -> tuple[Observations, layout.Layout]:
-        known = "known" in options and isinstance(self._fitted().prior, MarkovianProcessPrior)
-        window = whole if known else self._process().read_in
+        in_one = "known" in options and kernels.needs_no_windows(self._fitted().prior)
+        window = None if in_one else self._process().read_in
         return read_series(X, self.factors, window, overlap, options, gaps=self.gaps)
 
     def _new(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
@@ -130,17 +129,14 @@ class RPGPFA(ContinuousEstimator):
         )  # fmt: skip
 
     def _prior(self, family: Family, observations: Observations) -> Prior:
-        process = self._process()
+        process, chosen = self._process(), self._chosen()
         prior = process.prior(family, observations)
-        given = self._chosen().training.batch_size
-        trials = batch_size(given, observations, *self.sites_and_trials_a_step) or len(observations)
-        wide = learning.dtype_of(self._chosen().engine.dtype).itemsize
-        kernels.check_memory(prior, trials, observations.n_sites, wide, process.can_be_chain())
+        trials = chosen.training.batch_size, *self.sites_and_trials_a_step
+        process.check_memory(prior, observations, trials, learning.dtype_of(chosen.engine.dtype).itemsize)
         return prior
 
     def _pieces(self, observations: Observations) -> Observations:
-        length = self._process().piece(observations.n_sites)
-        return observations if length is None else windowed(observations, length)
+        return self._process().pieces(observations)
 
     def _atoms(self, observations: Observations) -> AtomPolicy:
         # Sites of pieces are not at the same times, wherever their clocks begin.

@@ -16,7 +16,7 @@ from rpmodels.estimators.chains import ChainPosterior, ChainPrior, DescriptionBy
 from rpmodels.estimators.common import OF_STATES, WithFactors
 from rpmodels.estimators.description import Latents
 from rpmodels.estimators.layout import Layout, joined, padded_to
-from rpmodels.estimators.series import check_moves, read_series, whole
+from rpmodels.estimators.series import check_moves, read_series
 from rpmodels.estimators.streams import Stream
 from rpmodels.mixtures import Pooled
 from rpmodels.model import RPM
@@ -110,7 +110,7 @@ class RPHMM(WithFactors, RPMEstimator):
         return self._fit(observations, checkpoint, checkpoint_every)
 
     def _read(self, X: Any, **options: Any) -> tuple[Observations, Layout]:
-        return read_series(X, self.factors, whole, False, options)
+        return read_series(X, self.factors, None, False, options)
 
     def _pieces(self, observations: Observations) -> Observations:
         return windowed(observations, self.window)

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from rpmodels import errors, memory
 from rpmodels.checks import Array, Instance, Integer, Nothing, Number, Rule, Word
 from rpmodels.estimators import parts
+from rpmodels.estimators.regularisation import batch_size
 from rpmodels.families import Family, Gaussian
 from rpmodels.inference import FreeInducing
-from rpmodels.observations import Observations
+from rpmodels.observations import Observations, windowed
 from rpmodels.priors import GaussianProcessPrior, MarkovianProcessPrior, state_space
 from rpmodels.priors.process import ProcessPrior
 
@@ -75,6 +76,25 @@ class Choices:
             return None
         return self._piece
 
+    def pieces(self, observations: Observations) -> Observations:
+        """What training steps see of trials."""
+        length = self.piece(observations.n_sites)
+        return observations if length is None else windowed(observations, length)
+
+    def check_memory(
+        self, prior: ProcessPrior, observations: Observations, batch: tuple[Any, int, int], bytes_a_number: int
+    ) -> None:
+        """Refuse inducing points whose first step would ask for more memory than there is."""
+        if not isinstance(prior, GaussianProcessPrior):
+            return
+        trials, sites = batch_size(batch[0], observations, *batch[1:]) or len(observations), observations.n_sites
+        # What a step computes it keeps once more for gradients.
+        need, available = 2 * bytes_a_number * prior.numbers(trials, sites), memory.available()
+        if need > available:
+            fitting = max(1, int(prior.n_inducing * available / need))
+            shown = memory.in_words(need), memory.in_words(available)
+            raise errors.does_not_fit(prior.n_inducing, trials, sites, *shown, fitting, self.can_be_chain())
+
     def read_in(self, total: int) -> int | None:
         """The windows that a recording of so many times is read in; None: whole."""
         if self.window is None or self.is_chain(min(total, self._piece)):
@@ -105,17 +125,9 @@ class Choices:
         )
 
 
-def check_memory(prior: ProcessPrior, trials: int, sites: int, bytes_a_number: int, chain: bool) -> None:
-    """Refuse inducing points whose first step would ask for more memory than there is; `chain`: none are needed."""
-    if not isinstance(prior, GaussianProcessPrior):
-        return
-    # What a step computes it keeps once more for gradients.
-    need, available = 2 * bytes_a_number * prior.numbers(trials, sites), memory.available()
-    if need <= available:
-        return
-    fitting = max(1, int(prior.n_inducing * available / need))
-    shown = memory.in_words(need), memory.in_words(available)
-    raise errors.does_not_fit(prior.n_inducing, trials, sites, *shown, fitting, chain)
+def needs_no_windows(prior: Any) -> bool:
+    """Whether latents of a recording are found in one piece, however long it is."""
+    return isinstance(prior, MarkovianProcessPrior)
 
 
 def gaussian_process(
@@ -148,7 +160,7 @@ def _chain(family: Family, observations: Observations, kernel: Any, length_scale
 
 def _on_clock(
     kernel: Any, length_scale: float | str, places: torch.Tensor, times: NDArray[np.float64], latents: int
-) -> tuple[Kernel, dict[str, float]]:
+) -> tuple[Kernel, dict[str, Any]]:
     """A kernel of the user's in his own units, one of the library's in units of one inducing spacing."""
     if isinstance(kernel, Kernel):
         return copy.deepcopy(kernel), {}  # fit never changes what the user handed in

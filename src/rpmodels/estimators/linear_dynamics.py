@@ -16,7 +16,7 @@ from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.continuous import ContinuousEstimator
 from rpmodels.estimators.description import Coordinates, Description
 from rpmodels.estimators.posteriors import LatentMarginals, LatentPosterior
-from rpmodels.estimators.series import atoms_of_series, check_moves, check_steps, read_series, times_ahead, whole
+from rpmodels.estimators.series import atoms_of_series, check_moves, check_steps, read_series, times_ahead
 from rpmodels.estimators.streams import Stream
 from rpmodels.families import Family
 from rpmodels.inference import summed_potentials
@@ -93,7 +93,7 @@ class RPLDS(ContinuousEstimator):
         return observations, form
 
     def _read(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
-        return read_series(X, self.factors, whole, False, options, gaps=self.gaps)
+        return read_series(X, self.factors, None, False, options, gaps=self.gaps)
 
     def _pieces(self, observations: Observations) -> Observations:
         return windowed(observations, self.window)

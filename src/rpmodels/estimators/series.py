@@ -30,7 +30,7 @@ OTHER_STEP = 0.01
 def read_series(
     X: Any,
     factors: Mapping[str, Any] | None,
-    window: Callable[[int], int | None],
+    window: Callable[[int], int | None] | None,
     overlap: bool,
     options: dict[str, Any],
     gaps: bool = False,
@@ -47,7 +47,7 @@ def read_series(
 def _read_recording(
     X: Any,
     factors: Mapping[str, Any] | None,
-    window: Callable[[int], int | None],
+    window: Callable[[int], int | None] | None,
     overlap: bool,
     options: dict[str, Any],
     gaps: bool,
@@ -57,7 +57,7 @@ def _read_recording(
     if isinstance(cut.get("times"), Mapping):
         X, cut["times"], cut["presence"] = recording_on_one_clock(X, cut["times"], cut.get("presence") or {})
     total = len(next(iter(X.values())) if isinstance(X, Mapping) else X)
-    length = window(total) or total
+    length = (window and window(total)) or total
     times = np.arange(total, dtype=np.float64)
     places = layout.windows(total, length, length // 2 if overlap else 0)
     if cut.get("times") is not None:
@@ -105,10 +105,6 @@ def check_moves(observations: Observations) -> None:
     longest = int(observations.exists.sum(1).max(initial=0))
     if longest < 2:
         raise errors.one_step_only(len(observations), longest)
-
-
-def whole(total: int) -> None:
-    """Recordings that are not cut."""
 
 
 def atoms_of_series(choice: Any, observations: Observations, aligned: bool = True) -> AtomPolicy:

@@ -54,7 +54,7 @@ def smooth(dims: Any, A: Any, C: Any, which: Any, h: Any, w: Any, mean: Any, var
 @plain
 def _filter(
     dims: Any, A: Any, C: Any, h: float, w: float, m: Any, P: Any, c: Any, kept: Any, work: Any
-) -> float:  # fmt: skip
+) -> Any:  # fmt: skip
     """One step, in place, with a₀, e, g kept; what it adds to log ∫."""
     d = len(dims)
     product(dims, A, P, work)
@@ -164,7 +164,7 @@ def _pull_back(
 @plain
 def _pull_heard(
     dims: Any, c: Any, g: float, r: Any, N: Any, y: Any, X: Any, by_c: Any, n: Any, work: Any
-) -> float:  # fmt: skip
+) -> Any:  # fmt: skip
     """Through what is said at a site, where r and N are those before it is; the derivative by g."""
     d = len(dims)
     by_n, moved = work[0], np.empty(d)

@@ -180,8 +180,8 @@ def ahead(chain: Reduced, what: str, begin: Moments | None = None) -> Moments:
             later = _moved(Links(*(each[1:] for each in first)), mean[: count - 1], covariance[: count - 1], what)
             new = Moments(torch.cat([first.b[:1], later.mean]), torch.cat([first.C[:1], later.covariance]))
         else:
-            before = (torch.cat([one, each[: count - 1]]) for one, each in zip(begin, (mean, covariance), strict=True))
-            new = _moved(first, *before, what)
+            begins = torch.cat([begin.mean, mean[: count - 1]]), torch.cat([begin.covariance, covariance[: count - 1]])
+            new = _moved(first, *begins, what)
         mean = torch.cat([interleaved(new.mean, mean[:count]), mean[count:]])
         covariance = torch.cat([interleaved(new.covariance, covariance[:count]), covariance[count:]])
     return Moments(mean, covariance)

@@ -55,14 +55,14 @@ class Said(NamedTuple):
         says[..., 0, 0] = self.h
         weight = self.h.new_zeros(trials, count, groups, size, d // size, size, d // size)
         weight[..., :, 0, :, 0] = self.W
-        steps = (each.index_select(0, self.which.flatten()).unflatten(0, self.which.shape) for each in self[:2])
+        steps = (torch.unflatten(each.index_select(0, self.which.flatten()), 0, self.which.shape) for each in self[:2])
         A, C = (_by_time(each, trials) for each in steps)
         h, J = (_by_time(each, trials) for each in (says.flatten(3, 4), weight.flatten(5, 6).flatten(3, 4)))
         return Links(A, torch.zeros_like(A[:1, :1, :, :1]).expand_as(h), C, h, J)
 
     def cut(self, sizes: list[int]) -> "list[Said]":
         """So many links each."""
-        parts = zip(*(each.split(sizes, 1) for each in self[2:]), strict=True)
+        parts = zip(*(torch.split(each, sizes, 1) for each in self[2:]), strict=True)
         return [Said(self.A, self.C, *part) for part in parts]
 
     def stretches(self, length: int) -> Links:

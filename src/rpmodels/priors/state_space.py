@@ -285,7 +285,7 @@ def _flat(values: Float[Tensor, "..."]) -> Float[Tensor, "K"]:
 
 
 def _side_by_side(one: Float[Tensor, "*b p p"], other: Float[Tensor, "*c q q"]) -> Float[Tensor, "*d r r"]:
-    shape = torch.broadcast_shapes(one.shape[:-2], other.shape[:-2])
+    shape = torch.broadcast_shapes(one.shape[:-2], other.shape[:-2])  # type: ignore[no-untyped-call]
     p, q = one.shape[-1], other.shape[-1]
     pad = torch.nn.functional.pad
     return pad(one.expand(*shape, p, p), (0, q, 0, q)) + pad(other.expand(*shape, q, q), (p, 0, p, 0))
