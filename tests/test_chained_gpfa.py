@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from gpytorch.kernels import MaternKernel, RBFKernel
+from gpytorch.kernels import MaternKernel, RBFKernel, RQKernel
 from gpytorch.means import ConstantMean
 
 import rpmodels as rp
 from data import ball
 from registry import made
 from rpmodels.errors import BuildError, InputError
+from rpmodels.estimators import kernels
+from rpmodels.learning import closing
 from rpmodels.priors import GaussianProcessPrior, MarkovianProcessPrior
 
 FAST = {"n_init": 1, "max_iter": 4, "random_state": 0, "retries": 0}
@@ -105,11 +107,15 @@ def prior_of(length, **options):
     return model._prior(rp.families.DiagonalGaussian(1), observations)
 
 
-def test_by_itself_where_trials_are_long_and_the_kernel_is_matern():
+def test_by_itself_where_trials_are_long_and_the_kernel_allows_it():
     assert isinstance(prior_of(1001, kernel="matern52"), MarkovianProcessPrior)
     assert isinstance(prior_of(1001, kernel=matern()), MarkovianProcessPrior)
     assert isinstance(prior_of(1000, kernel="matern52"), GaussianProcessPrior)
-    assert isinstance(prior_of(1001), GaussianProcessPrior)
+    assert isinstance(prior_of(1001), MarkovianProcessPrior)
+    assert isinstance(prior_of(1001, kernel="periodic"), MarkovianProcessPrior)
+    assert isinstance(prior_of(1001, kernel=matern() * RBFKernel()), MarkovianProcessPrior)
+    assert isinstance(prior_of(1000), GaussianProcessPrior)
+    assert isinstance(prior_of(1001, kernel=RQKernel()), GaussianProcessPrior)
     assert isinstance(prior_of(1001, kernel="matern52", n_inducing=30), GaussianProcessPrior)
     assert isinstance(prior_of(1001, kernel="matern52", inducing="learned"), GaussianProcessPrior)
     assert isinstance(prior_of(1001, kernel="matern52", mean=ConstantMean()), GaussianProcessPrior)
@@ -126,7 +132,7 @@ def test_length_scales_begin_where_they_do_with_inducing_points():
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"kernel": RBFKernel()}, {"kernel": "matern32", "mean": ConstantMean()},
+    [{"kernel": RQKernel()}, {"kernel": "matern32", "mean": ConstantMean()},
      {"kernel": "matern32", "inducing": "learned"}, {"kernel": "matern32", "inducing": [0.0, 3.0]}],
 )  # fmt: skip
 def test_what_needs_inducing_points_is_refused_without_any(options):
@@ -154,4 +160,53 @@ def test_a_recording_stays_whole():
     timed = made(rp.RPGPFA, kernel="matern32", window=None, **FAST).fit({"x": x}, times=times, presence={"x": gaps})
     assert np.isfinite(timed.posterior({"x": x}, times=times).covariance).all()
     with pytest.raises(InputError, match="window"):
-        made(rp.RPGPFA, window=None, **FAST).fit(x)
+        made(rp.RPGPFA, window=None, n_inducing=20, **FAST).fit(x)
+
+
+def test_a_long_recording_is_whole_by_itself_and_trained_in_pieces(monkeypatch):
+    monkeypatch.setattr(kernels, "LONG", 50)
+    monkeypatch.setattr(kernels, "PIECE", 60)
+    x = rp.datasets.plain_ball(n_trials=1, n_times=430, random_state=0).x[0]
+    model = made(rp.RPGPFA, **FAST).fit(x)
+    assert "a chain without inducing points (kernel to 2e-03)" in repr(model)
+    assert int(torch.isfinite(model.model_.atoms("x").log_count).sum()) == 430
+    assert len(model.model_.times) == 60
+    observations, form = model._new(x)
+    assert observations.exists.shape == (1, 430)
+    assert form.form(np.zeros((1, 430, 1))).shape == (430, 1)
+    # In one piece: what is seen at the end of a window is heard in the next.
+    whole = model.posterior(x).mean
+    gone = x.copy()
+    gone[200:260] = np.nan
+    there = model.posterior(gone)
+    assert np.isfinite(there.mean).all()
+    np.testing.assert_allclose(there.mean[:150], whole[:150], atol=1e-2)
+    assert np.isfinite(model.score(x))
+    pieces = made(rp.RPGPFA, n_inducing=None, window=40, **FAST).fit(x)
+    assert len(pieces.model_.times) == 40
+    assert pieces.transform(x).shape == (430, 1)
+
+
+def test_a_recording_with_inducing_points_is_cut_as_ever():
+    x = rp.datasets.plain_ball(n_trials=1, n_times=430, random_state=0).x[0]
+    for options in ({}, {"n_inducing": 20}):
+        model = made(rp.RPGPFA, **FAST, **options).fit(x)
+        assert isinstance(model.model_.prior, GaussianProcessPrior)
+        assert len(model.model_.times) == 200
+        assert len(model._new(x)[0]) == 4
+
+
+def test_a_score_by_pieces_is_near_that_of_the_whole(monkeypatch):
+    x = rp.datasets.plain_ball(n_trials=1, n_times=600, random_state=0).x[0]
+    options = {**FAST, "max_iter": 60, "n_inducing": None, "kernel": "matern32", "window": 50}
+    model = made(rp.RPGPFA, **options).fit(x)
+    monkeypatch.setattr(closing, "PAIRS", 1)
+    observations = model._as_for_fit(x)
+    pieces = model._pieces(observations)
+    whole = closing.closing_score(model.model_, observations, pairs=None)
+    for wanted in (1, 2**40):
+        monkeypatch.setattr(closing, "PAIRS_OF_PIECES", wanted)
+        found = closing.closing_score(model.model_, observations, pairs=1, pieces=pieces)
+        assert found.ceiling == whole.ceiling
+        assert abs(found - whole) < 4 * found.standard_error + 0.1 * abs(whole)
+    assert found.standard_error == 0.0

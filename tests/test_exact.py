@@ -356,7 +356,7 @@ def test_unequal_lengths_over_several_inference_batches(atoms, monkeypatch):
     lists = {name: [v[:t] for v, t in zip(values, lengths, strict=True)] for name, values in data.items()}
     model, observations = tiny_model(PRIORS["fixed"](), lists, atoms=atoms)
     whole = log_w(model, observations), generative.impute(model, observations, "x1").values
-    monkeypatch.setattr("rpmodels.model.INFERENCE_BATCH", 2)
+    monkeypatch.setattr("rpmodels.model.RPM.at_once", lambda *_: 2)
     torch.testing.assert_close(log_w(model, observations), whole[0], rtol=0, atol=1e-12)
     imputed = generative.impute(model, observations, "x1").values
     there = observations.exists

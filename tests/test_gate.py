@@ -18,7 +18,7 @@ import rpmodels as rp
 from data import clusters, views
 from processes import start
 from registry import ESTIMATORS, made
-from rpmodels import budget, writing
+from rpmodels import memory, writing
 from rpmodels.commands import folders, reading
 from rpmodels.errors import ArgumentError, FileError, InputError, NumericalError, RPModelsError, RPModelsWarning
 from rpmodels.errors.kinds import LONGEST
@@ -203,7 +203,7 @@ def test_ten_million_latents_are_refused(name):
 
 
 def test_what_the_machine_has_no_memory_for_is_refused_before_it_is_allocated(monkeypatch):
-    monkeypatch.setattr(budget, "memory", lambda: 2**24)
+    monkeypatch.setattr(memory, "available", lambda: 2**23)
     x, trials = views(30)[0], series()
     for model, data in (
         (rp.RPCategorical(90_000), x),
@@ -333,7 +333,7 @@ def test_headers_that_lie_about_their_size(tmp_path):
 
 def test_archives_that_are_larger_than_the_memory(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "zeros.npz", a=np.zeros(10**6))
-    monkeypatch.setattr(budget, "memory", lambda: 10**6)
+    monkeypatch.setattr(memory, "available", lambda: 5 * 10**5)
     with pytest.raises(InputError, match="arrays that fit into memory"):
         reading._arrays_in(tmp_path / "zeros.npz")
 

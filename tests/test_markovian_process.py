@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from gpytorch.kernels import MaternKernel, RBFKernel
+from gpytorch.kernels import MaternKernel, RQKernel
 from scipy.integrate import quad_vec
 from scipy.linalg import expm
 from scipy.stats import multivariate_normal
@@ -14,10 +14,12 @@ from oracles.differences import central_difference
 from oracles.gaussians import as_numpy, mean_parameter, normal, random_potentials
 from oracles.kernels import matern12, matern32, matern52
 from registry import bound, markovian_prior, sites_of
+from rpmodels import memory
 from rpmodels.carriers import Sites
 from rpmodels.errors import BuildError
 from rpmodels.families import Categorical, DiagonalGaussian, FullGaussian
 from rpmodels.priors import GaussianProcessPrior, MarkovianProcessPrior, matern
+from rpmodels.priors.conditioned_chain import ConditionedStretches, ConditionedWhole
 
 DOUBLE = torch.float64
 LENGTHS = (2.0, 0.7)
@@ -345,6 +347,52 @@ def test_a_long_chain_in_single_precision_stays_near_double(nu):
     )
 
 
+# ---- stretch by stretch ---------------------------------------------------------------------------
+
+
+def asked(prior, potentials, sites):
+    """All that a posterior is asked for, and gradients by potentials and length scales."""
+    given = potentials.clone().requires_grad_()
+    posterior = prior.condition(given, sites)
+    found = {"eta": posterior.eta, "mu": posterior.mu, "kl": posterior.kl, "filtered": posterior.filtered}
+    weight = torch.linspace(-1.0, 1.0, posterior.mu.numel(), dtype=DOUBLE).reshape(posterior.mu.shape)
+    there = sites.exists[..., None]
+    value = posterior.kl.sum() + torch.where(there, weight * posterior.mu + found["filtered"].tanh(), 0.0).sum()
+    found["by potentials"], found["by scales"] = torch.autograd.grad(value, [given, prior.kernel.raw_lengthscale])
+    seen = {name: torch.where(there, each, 0.0) for name, each in found.items() if each.shape[:2] == sites.exists.shape}
+    return {**found, **seen}
+
+
+@smoothness
+@families
+@pytest.mark.parametrize("lengths", [(32,), (33, 32, 5), (100, 47), (129, 129)])
+def test_stretch_by_stretch_is_the_same(nu, family, lengths, monkeypatch):
+    trials = [irregular(length, seed=n) for n, length in enumerate(lengths)]
+    sites, prior = clock(*trials), exactly(family, nu)
+    _, _, potentials = random_potentials(family, len(trials), max(lengths))
+    expected = asked(prior, potentials, sites)
+    assert isinstance(prior.condition(potentials, sites).chain, ConditionedWhole)
+    for budget in (1, 200_000):
+        monkeypatch.setattr(memory, "BUDGET", budget)
+        for name, got in asked(prior, potentials, sites).items():
+            near(got.detach(), expected[name].detach(), 1e-7)
+    monkeypatch.setattr(memory, "BUDGET", 1)
+    assert isinstance(prior.condition(potentials, sites).chain, ConditionedStretches)
+
+
+def test_draws_stretch_by_stretch_have_the_dense_moments(monkeypatch, generator):
+    monkeypatch.setattr(memory, "BUDGET", 1)
+    prior, t, n = exactly(DiagonalGaussian(2), 1.5), moderate(40), 2000
+    h, w, potentials = random_potentials(prior.family, 1, 40)
+    z, log_ratio = prior.condition(potentials.expand(n, -1, -1), clock(*[t] * n)).draw(generator)
+    expected = process_posterior(kernels(1.5), t, h[0], w[0])
+    assert_drawn_from(z, expected.mean, expected.covariance)
+    before = gaussian_processes(kernels(1.5), t).reshape(80, 80)
+    flat = as_numpy(z[:5]).reshape(5, -1)
+    q = multivariate_normal(*expected.flat()).logpdf(flat)
+    near(log_ratio[:5], multivariate_normal(np.zeros(80), before, allow_singular=True).logpdf(flat) - q, 1e-5)
+
+
 # ---- what it is -----------------------------------------------------------------------------------
 
 
@@ -374,7 +422,7 @@ def test_the_reference_is_standard_normal(family):
 def test_what_is_no_markovian_process_is_refused():
     with pytest.raises(BuildError, match="Gaussian latents"):
         MarkovianProcessPrior(Categorical(3), MaternKernel(nu=0.5))
-    with pytest.raises(BuildError, match="MaternKernel"):
-        MarkovianProcessPrior(DiagonalGaussian(2), RBFKernel())
+    with pytest.raises(BuildError, match="no chain"):
+        MarkovianProcessPrior(DiagonalGaussian(2), RQKernel())
     with pytest.raises(BuildError, match="batch"):
         MarkovianProcessPrior(DiagonalGaussian(2), MaternKernel(nu=0.5, batch_shape=torch.Size([3])))

@@ -305,7 +305,7 @@ def test_together_and_alone_are_the_same(case):
 @each_case
 def test_the_inference_batch_does_not_matter(case, monkeypatch):
     expected = whole(case)
-    monkeypatch.setattr(model_module, "INFERENCE_BATCH", 2)  # of three; one by one is the test above
+    monkeypatch.setattr(model_module.RPM, "at_once", lambda *_: 2)  # of three; one by one is the test above
     same(out(case, new_data(case)), expected)
 
 

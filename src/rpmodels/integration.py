@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from rpmodels import budget, checks, errors
+from rpmodels import checks, errors, memory
 from rpmodels.carriers import AllLatents
 from rpmodels.families import Family, HasGrid, Reparametrised
 from rpmodels.fitted import FittedRPM, Inferred
@@ -33,7 +33,7 @@ def check_grid(model: FittedRPM, sites: int, nodes: int) -> None:
     if sites != 1:
         raise errors.one_site_only(sites)
     latents = family.noise_size() if isinstance(family, Reparametrised) else 1
-    budget.afford("nodes", nodes, PLACE * (2.0 * nodes) ** latents)
+    memory.afford("nodes", nodes, PLACE * (2.0 * nodes) ** latents)
 
 
 def on_a_grid(prior: Prior, inferred: Inferred, nodes: int) -> tuple[Shaped[Tensor, "N T Q *z"], Float[Tensor, "N Q"]]:

@@ -9,9 +9,9 @@ from typing import cast
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from rpmodels import errors, mixtures
+from rpmodels import errors, memory, mixtures
 from rpmodels.carriers import AllLatents, Batch, Factor, Factors, Sites, Targets
 from rpmodels.families import Family, HasDomain, HasTargets
 from rpmodels.inference import EStep, ExactEStep
@@ -19,11 +19,11 @@ from rpmodels.observations import FactorSpec, Observations
 from rpmodels.priors import Prior
 from rpmodels.recognition import Computing, Head, Recogniser, RelativeHead, fit_scalings, recogniser
 
-INFERENCE_BATCH = 2048
-"""Observations that are recognised at once outside of training."""
+HIDDEN = 256
+"""Numbers that networks are taken to have for a site, beside what they see and say."""
 
 
-class RPM(nn.Module):
+class RPM(torch.nn.Module):
     """A recognition-parametrised model (eq 2): a pattern, which `rp.train` turns into a `FittedRPM`.
 
     Args:
@@ -48,7 +48,7 @@ class RPM(nn.Module):
     def __init__(
         self,
         prior: Prior,
-        factors: Mapping[str, nn.Module],
+        factors: Mapping[str, torch.nn.Module],
         *,
         e_step: EStep | None = None,
         expected_log_mixture: mixtures.ExpectedLogMixture | None = None,
@@ -79,7 +79,7 @@ class RPM(nn.Module):
             self.expected_log_mixture.check(family)
         self._relative = chosen.relative
         # A list, because a user's factor names need not be valid names of submodules.
-        self.recognition = nn.ModuleList(
+        self.recognition = torch.nn.ModuleList(
             recogniser(network, chosen, *views[name], input_dropout, computing) for name, network in factors.items()
         )
         self.check_e_step(self.e_step)
@@ -191,10 +191,18 @@ class RPM(nn.Module):
             yield batch, factors
 
     def batches(self, observations: Observations) -> Iterator[Batch]:
-        """All of them, some at a time."""
-        for start in range(0, len(observations), INFERENCE_BATCH):
-            index = np.arange(start, min(start + INFERENCE_BATCH, len(observations)))
+        """All of them, as many at a time as fit into the budget of a piece."""
+        together = self.at_once(observations)
+        for start in range(0, len(observations), together):
+            index = np.arange(start, min(start + together, len(observations)))
             yield observations.batch(index, self.dtype, self.device)
+
+    def at_once(self, observations: Observations) -> int:
+        """How many observations are recognised, and latents found from them, at a time outside of training."""
+        seen = sum(int(np.prod(each.event_shape)) for each in observations.specs.values())
+        said = 8 * len(self.names) * self.prior.family.natural_size
+        numbers = observations.n_sites * (seen + said + HIDDEN) + self.prior.numbers(1, observations.n_sites)
+        return max(1, memory.BUDGET // (numbers * self.dtype.itemsize))
 
     @contextmanager
     def as_for_new_data(self) -> Iterator[None]:
@@ -229,7 +237,9 @@ class RPM(nn.Module):
         if self.atoms.shared:  # whose draws need no sites
             sites = max(each.present.shape[1] for each in drawn)
         factor = Factor.joined([recogniser(each.values, each.present, self._like) for each in drawn], sites)
-        weights = [nn.functional.pad(each.weights.to(self.dtype), (0, sites - each.weights.shape[1])) for each in drawn]
+        weights = [
+            torch.nn.functional.pad(each.weights.to(self.dtype), (0, sites - each.weights.shape[1])) for each in drawn
+        ]
         mixture = self.atoms.collect(recogniser.family, reference, factor, torch.cat(weights))
         return replace(mixture, drawn=True)
 

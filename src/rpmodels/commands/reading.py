@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rpmodels import budget, errors
+from rpmodels import errors, memory
 from rpmodels.estimators import Description
 from rpmodels.observations import FactorSpec
 
@@ -162,7 +162,7 @@ def _check_sizes(path: Path) -> None:
         return
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
-            if member.file_size > budget.SHARE * budget.memory():
+            if member.file_size > memory.available():
                 raise errors.unreadable(str(path), "arrays that fit into memory", f"{member.file_size} bytes")
             with archive.open(member) as file:
                 _check_header(path, file, member.file_size)

@@ -69,8 +69,9 @@ def not_gaussian(prior: str, family: str) -> BuildError:
 def not_markovian(kernel: str) -> BuildError:
     """A kernel whose process has no finite state."""
     return BuildError(
-        f"MarkovianProcessPrior takes a gpytorch.kernels.MaternKernel over one input, got {kernel}: other kernels are "
-        "no chain of states. Choose one, or GaussianProcessPrior, which takes any kernel."
+        "MarkovianProcessPrior takes Matérn, RBF and periodic kernels of gpytorch.kernels over one input, sums, "
+        f"products and ScaleKernels of these, got {kernel}, which is no chain of states. Choose among them, or "
+        "GaussianProcessPrior, which takes any kernel."
     )
 
 

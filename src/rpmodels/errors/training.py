@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rpmodels.errors.kinds import BuildError, FileError, NumericalError, RPModelsWarning, RunError
+from rpmodels.errors.kinds import BuildError, FileError, InputError, NumericalError, RPModelsWarning, RunError
 
 
 def not_positive_definite(what: str, failed: int, of: int, added: float) -> NumericalError:
@@ -10,6 +10,17 @@ def not_positive_definite(what: str, failed: int, of: int, added: float) -> Nume
     return NumericalError(
         f"{what} is not positive definite ({failed} of {of} matrices, even with a relative jitter of {added:.0e}). "
         "Try engine.dtype='float64', a smaller learning rate, or input scaling."
+    )
+
+
+def does_not_fit(
+    points: int, trials: int, sites: int, need: str, available: str, fitting: int, chain: bool
+) -> InputError:
+    """Inducing points for which no memory is enough, before any is asked for."""
+    instead = "n_inducing=None needs none" if chain else "trials can be cut (window), or a step has fewer (batch_size)"
+    return InputError(
+        f"n_inducing: {points} inducing points for {trials} trials of {sites} times in a step need about {need} of "
+        f"memory, and {available} may be used. n_inducing={fitting} fits; {instead}."
     )
 
 

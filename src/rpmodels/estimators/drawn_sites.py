@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rpmodels import budget, checks, errors
+from rpmodels import checks, errors, memory
 from rpmodels.carriers import Sites
 from rpmodels.estimators.description import Description
 from rpmodels.fitted import FittedRPM
@@ -23,7 +23,7 @@ def drawn_sites(
 ) -> Sites:
     """Of n draws; refused where the model has no use for a length, for times or for inputs."""
     _check(description, length, times, inputs)
-    budget.afford("n_samples", n, n * len(model.times) * BYTES)
+    memory.afford("n_samples", n, n * len(model.times) * BYTES)
     if length is None and times is None and inputs is None:
         return model.sites(n)
     u = None if inputs is None else _inputs(inputs, n)
@@ -35,7 +35,7 @@ def drawn_sites(
         sites = None if length is None else checks.integer("length", length, 1, MOST)
         # On the clock of the fit as far as that goes.
         count = sites or (len(model.times) if u is None else u.shape[1])
-        budget.afford("length", count, n * count * BYTES)
+        memory.afford("length", count, n * count * BYTES)
         known = model.times[:count]
         step = known[1] - known[0] if len(known) > 1 else 1.0
         grid = np.concatenate([known, known[-1] + step * np.arange(1, count - len(known) + 1)])

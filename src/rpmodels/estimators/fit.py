@@ -100,7 +100,7 @@ def fit_to(
         warnings.warn(errors.trying_again(run.recent(), attempt + 1, retries), stacklevel=4)
     run.fitted.temperature = found_temperature(run.fitted, observations)
     run.fitted.excess = excess_of(run.fitted, observations)
-    closing = _closing(run, observations)
+    closing = _closing(run, observations, pieces)
     if not math.isfinite(closing.score):
         raise errors.score_not_finite(closing.score)
     run.fitted.profile = profile_of(observations, told_by(run.fitted, observations, closing.values, closing.distances))
@@ -121,11 +121,12 @@ def _as_begun(model: RPM, checkpoints: Checkpoints, key: str) -> None:
         warnings.warn(errors.other_weights(str(checkpoints.folder)), stacklevel=5)
 
 
-def _closing(run: Run[RPM], observations: Observations) -> Closing:
+def _closing(run: Run[RPM], observations: Observations, pieces: Observations) -> Closing:
     """With the parameters that training gave to single observations, where these are the same observations."""
     objective = cast(RPMObjective, run.objective)
     own = bool(objective.local_parameters()) and objective.local.fits(len(observations))
-    return closing_of(run.fitted, observations, objective.local if own else None)
+    shorter = pieces if len(pieces) > len(observations) else None
+    return closing_of(run.fitted, observations, objective.local if own else None, pieces=shorter)
 
 
 def _collapsed(free_energy: float, observations: Observations) -> bool:

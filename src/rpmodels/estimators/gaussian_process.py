@@ -38,7 +38,8 @@ class RPGPFA(ContinuousEstimator):
 
     Observations are conditionally independent over factors and over time given the latents. Data are trials:
     an array (N, T, *event), a list of (T_n, *event), or a dict {factor: either}; one array (T, D) is a long
-    recording, cut into windows. Observations in neighbouring bins must not share noise: do not smooth.
+    recording, inferred whole and trained in pieces where it is long. Observations in neighbouring bins must not share
+    noise: do not smooth.
 
     One start of two or more begins from linear GPFA; from the fourth on, every other one of the rest begins with long
     length scales. By "auto", a step has as many trials as have
@@ -60,9 +61,9 @@ class RPGPFA(ContinuousEstimator):
     )  # fmt: skip
     n_inducing: int | str | None = argument(
         checks.Nothing() | kernels.RULES["n_inducing"],
-        "M; all time points make the GP exact; None: exact without any, at a cost of O(T), for "
-        "Matérn kernels alone; auto: None for Matérn kernels on trials of more than 1000 times, else a fifth of the "
-        "time points, twenty at least", default="auto",
+        "M; all time points make the GP exact; None: a chain of states without any, at a cost of O(T); auto: None "
+        "on trials of more than 1000 times, where the kernel allows it, else a fifth of the time points, twenty at "
+        "least", default="auto",
     )  # fmt: skip
     inducing: Any = argument(
         kernels.RULES["inducing"], "evenly spaced, learned, or places (M,) or (K, M)", default="fixed"
@@ -72,9 +73,10 @@ class RPGPFA(ContinuousEstimator):
         kernels.RULES["length_scale"], "where the kernel starts, in units of time; auto: one inducing spacing",
         default="auto",
     )  # fmt: skip
-    window: int | None = argument(
-        checks.Nothing() | checks.Integer(2),
-        "length of the pieces that a long recording is cut into; None: it stays whole, for Matérn kernels", default=200,
+    window: int | str | None = argument(
+        checks.Nothing() | checks.Word("auto") | checks.Integer(2),
+        "times of the pieces that a long recording is cut into, with inducing points always, without any for training "
+        "alone; None: never; auto: 200 with, 2000 without", default="auto",
     )  # fmt: skip
     max_iter = 400
     learning_rate = 2e-2
@@ -110,7 +112,9 @@ class RPGPFA(ContinuousEstimator):
         return self._fit(observations, checkpoint, checkpoint_every)
 
     def _read(self, X: Any, *, overlap: bool = True, **options: Any) -> tuple[Observations, layout.Layout]:
-        return read_series(X, self.factors, self.window, overlap, options, gaps=self.gaps)
+        in_one = "known" in options and kernels.needs_no_windows(self._fitted().prior)
+        window = None if in_one else self._process().read_in
+        return read_series(X, self.factors, window, overlap, options, gaps=self.gaps)
 
     def _new(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
         observations, form = super()._new(X, **options)
@@ -120,14 +124,27 @@ class RPGPFA(ContinuousEstimator):
     def _as_for_fit(self, X: Any) -> Observations:
         return self._read(X, known=self._fitted().specs, overlap=False)[0]
 
-    def _prior(self, family: Family, observations: Observations) -> Prior:
-        return kernels.smooth(
-            family, observations, self.kernel, self.n_inducing, self.inducing, self.mean, self.length_scale,
-            e_step=self._chosen().inference.e_step, whole=self.window is None,
+    def _process(self) -> kernels.Choices:
+        return kernels.Choices(
+            self.kernel, self.n_inducing, self.inducing, self.mean, self.length_scale,
+            self._chosen().inference.e_step, self.window,
         )  # fmt: skip
 
+    def _prior(self, family: Family, observations: Observations) -> Prior:
+        process, chosen = self._process(), self._chosen()
+        prior = process.prior(family, observations)
+        trials = chosen.training.batch_size, *self.sites_and_trials_a_step
+        process.check_memory(prior, observations, trials, learning.dtype_of(chosen.engine.dtype).itemsize)
+        return prior
+
+    def _pieces(self, observations: Observations) -> Observations:
+        return self._process().pieces(observations)
+
     def _atoms(self, observations: Observations) -> AtomPolicy:
-        return atoms_of_series(self._chosen().inference.atoms, observations)
+        # Sites of pieces are not at the same times, wherever their clocks begin.
+        cut = self._process().piece(observations.n_sites)
+        aligned = cut is None or observations.n_sites < cut
+        return atoms_of_series(self._chosen().inference.atoms, observations, aligned)
 
     def _taught(self) -> Sequence[learning.Start]:
         return [learning.SmoothStart(self.max_iter)]

@@ -3,7 +3,8 @@
 import copy
 import warnings
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -11,13 +12,14 @@ from gpytorch.kernels import Kernel, MaternKernel, PeriodicKernel, RBFKernel
 from gpytorch.means import Mean
 from numpy.typing import NDArray
 
-from rpmodels import errors
+from rpmodels import errors, memory
 from rpmodels.checks import Array, Instance, Integer, Nothing, Number, Rule, Word
 from rpmodels.estimators import parts
+from rpmodels.estimators.regularisation import batch_size
 from rpmodels.families import Family, Gaussian
 from rpmodels.inference import FreeInducing
-from rpmodels.observations import Observations
-from rpmodels.priors import GaussianProcessPrior, MarkovianProcessPrior
+from rpmodels.observations import Observations, windowed
+from rpmodels.priors import GaussianProcessPrior, MarkovianProcessPrior, state_space
 from rpmodels.priors.process import ProcessPrior
 
 KERNELS: dict[str, Callable[[torch.Size], Kernel]] = {
@@ -39,33 +41,93 @@ FEWEST = 20
 PERIODS = 2.0
 """A periodic kernel starts with this many periods in the longest trial."""
 LONG = 1000
-"""Times in a trial beyond which a Matérn kernel does without inducing points."""
+"""Times in a trial beyond which a kernel that can does without inducing points."""
+WINDOW = 200
+"""Times of a window of a recording, with inducing points."""
+PIECE = 2000
+"""Times of a piece of a longer trial in training, without any: inference is over whole trials."""
 
 
-def smooth(
-    family: Family,
-    observations: Observations,
-    kernel: Any,
-    n_inducing: int | str | None,
-    inducing: Any,
-    mean: Any,
-    length_scale: float | str,
-    *,
-    e_step: Any,
-    whole: bool,
-) -> ProcessPrior:
-    """The prior of RP-GPFA, with inducing points or without any; `whole`: recordings are not cut."""
-    long = int(observations.exists.sum(1).max(initial=0)) > LONG
-    free = n_inducing == "auto" and not isinstance(parts.e_step(e_step), FreeInducing)
-    if n_inducing is None or (free and long and _is_chain(kernel, inducing, mean)):
-        if not _is_chain(kernel, inducing, mean):
-            got = "None with another kernel, a mean or inducing places"
-            raise errors.bad_value("n_inducing", "a number or 'auto', unless there is a Matérn kernel alone", got)
-        return _chain(family, observations, kernel, length_scale)
-    if whole and long:
-        expected = f"a number where there are more than {LONG} times and inducing points, or a Matérn kernel alone"
-        raise errors.bad_value("window", expected, None)
-    return gaussian_process(family, observations, kernel, n_inducing, inducing, mean, length_scale)
+@dataclass(frozen=True)
+class Choices:
+    """What the user said of the process, checked when it is built."""
+
+    kernel: Any
+    n_inducing: int | str | None
+    inducing: Any
+    mean: Any
+    length_scale: float | str
+    e_step: Any
+    window: int | str | None
+
+    def is_chain(self, longest: int) -> bool:
+        """Whether trials of so many times are done without inducing points: when asked to, or where they are long."""
+        free = self.n_inducing == "auto" and not isinstance(parts.e_step(self.e_step), FreeInducing)
+        return self.n_inducing is None or (free and longest > LONG and self.can_be_chain())
+
+    def can_be_chain(self) -> bool:
+        """With a kernel that is a chain or near one, and nothing that asks for inducing points."""
+        fixed = isinstance(self.inducing, str) and self.inducing == "fixed"
+        return fixed and self.mean is None and (isinstance(self.kernel, str) or state_space.is_chain(self.kernel))
+
+    def piece(self, longest: int) -> int | None:
+        """How many times a piece of such a trial has in training; None for all."""
+        if self.window is None or not self.is_chain(min(longest, self._piece)):
+            return None
+        return self._piece
+
+    def pieces(self, observations: Observations) -> Observations:
+        """What training steps see of trials."""
+        length = self.piece(observations.n_sites)
+        return observations if length is None else windowed(observations, length)
+
+    def check_memory(
+        self, prior: ProcessPrior, observations: Observations, batch: tuple[Any, int, int], bytes_a_number: int
+    ) -> None:
+        """Refuse inducing points whose first step would ask for more memory than there is."""
+        if not isinstance(prior, GaussianProcessPrior):
+            return
+        trials, sites = batch_size(batch[0], observations, *batch[1:]) or len(observations), observations.n_sites
+        # What a step computes it keeps once more for gradients.
+        need, available = 2 * bytes_a_number * prior.numbers(trials, sites), memory.available()
+        if need > available:
+            fitting = max(1, int(prior.n_inducing * available / need))
+            shown = memory.in_words(need), memory.in_words(available)
+            raise errors.does_not_fit(prior.n_inducing, trials, sites, *shown, fitting, self.can_be_chain())
+
+    def read_in(self, total: int) -> int | None:
+        """The windows that a recording of so many times is read in; None: whole."""
+        if self.window is None or self.is_chain(min(total, self._piece)):
+            return None
+        return WINDOW if isinstance(self.window, str) else self.window
+
+    @property
+    def _piece(self) -> int:
+        return PIECE if isinstance(self.window, str) else cast(int, self.window)
+
+    def prior(self, family: Family, observations: Observations) -> ProcessPrior:
+        """With inducing points or without any."""
+        longest = int(observations.exists.sum(1).max(initial=0))
+        if self.is_chain(longest):
+            if not self.can_be_chain():
+                got = "None with another kernel, a mean or inducing places"
+                expected = "a number or 'auto', unless there is a Matérn, RBF or periodic kernel, or sums and products"
+                raise errors.bad_value("n_inducing", expected, got)
+            return _chain(family, observations, self.kernel, self.length_scale)
+        if self.window is None and longest > LONG:
+            expected = (
+                f"a number where there are more than {LONG} times and inducing points, or a kernel that needs none"
+            )
+            raise errors.bad_value("window", expected, None)
+        assert self.n_inducing is not None
+        return gaussian_process(
+            family, observations, self.kernel, self.n_inducing, self.inducing, self.mean, self.length_scale
+        )
+
+
+def needs_no_windows(prior: Any) -> bool:
+    """Whether latents of a recording are found in one piece, however long it is."""
+    return isinstance(prior, MarkovianProcessPrior)
 
 
 def gaussian_process(
@@ -98,7 +160,7 @@ def _chain(family: Family, observations: Observations, kernel: Any, length_scale
 
 def _on_clock(
     kernel: Any, length_scale: float | str, places: torch.Tensor, times: NDArray[np.float64], latents: int
-) -> tuple[Kernel, dict[str, float]]:
+) -> tuple[Kernel, dict[str, Any]]:
     """A kernel of the user's in his own units, one of the library's in units of one inducing spacing."""
     if isinstance(kernel, Kernel):
         return copy.deepcopy(kernel), {}  # fit never changes what the user handed in
@@ -108,12 +170,6 @@ def _on_clock(
     if isinstance(made, PeriodicKernel):
         made.period_length = (times[-1] - times[0]) / PERIODS / spacing
     return made, {"time_scale": spacing, "time_origin": float(times[0])}
-
-
-def _is_chain(kernel: Any, inducing: Any, mean: Any) -> bool:
-    """Whether the prior can do without inducing points: Matérn, with nothing that asks for some."""
-    matern = kernel.startswith("matern") if isinstance(kernel, str) else type(kernel) is MaternKernel
-    return matern and mean is None and isinstance(inducing, str) and inducing == "fixed"
 
 
 def _start(length_scale: float | str, spacing: float) -> float:

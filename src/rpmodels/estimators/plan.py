@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import ClassVar, cast
 
-from rpmodels import budget, learning
+from rpmodels import learning, memory
 from rpmodels.estimators import parts
 from rpmodels.estimators.building import model_of_states
 from rpmodels.estimators.common import CommonArguments
@@ -93,7 +93,7 @@ class Planning(CommonArguments, ABC):
         factors = len(observations.specs)
         # Of every factor the atoms, and a layer of weights with their gradients and moments.
         needed = 8.0 * (observations.exists.size * factors * each + 4 * WIDTH * factors * each + prior)
-        budget.afford(name, getattr(self, name), needed)
+        memory.afford(name, getattr(self, name), needed)
 
     # ---- what follows -------------------------------------------------------------------------
 

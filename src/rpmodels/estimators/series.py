@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -32,12 +32,12 @@ OTHER_STEP = 0.01
 def read_series(
     X: Any,
     factors: Mapping[str, Any] | None,
-    window: int | None,
+    window: Callable[[int], int | None] | None,
     overlap: bool,
     options: dict[str, Any],
     gaps: bool = False,
 ) -> tuple[Observations, layout.Layout]:
-    """Trials, and the form that results shall have; a recording in pieces of `window` sites, or whole (None)."""
+    """Trials, and the form that results shall have; recordings of T sites in pieces of `window(T)`, or whole."""
     X, options["times"] = adapters.to_trials(X, options.get("times"))
     X, options["presence"] = in_arrays(X), by_factor("presence", options.get("presence"))
     factors = None if isinstance(X, Mapping) else populations.columns(factors)
@@ -50,7 +50,7 @@ def read_series(
 def _read_recording(
     X: Any,
     factors: Mapping[str, Any] | None,
-    window: int | None,
+    window: Callable[[int], int | None] | None,
     overlap: bool,
     options: dict[str, Any],
     gaps: bool,
@@ -60,7 +60,7 @@ def _read_recording(
     if isinstance(cut.get("times"), Mapping):
         X, cut["times"], cut["presence"] = recording_on_one_clock(X, cut["times"], cut["presence"])
     total = len(next(iter(X.values())) if isinstance(X, Mapping) else X)
-    length = total if window is None else window
+    length = (window and window(total)) or total
     times = np.arange(total, dtype=np.float64)
     places = layout.windows(total, length, length // 2 if overlap else 0)
     if cut.get("times") is not None:
@@ -114,13 +114,13 @@ def check_moves(observations: Observations) -> None:
         raise errors.one_step_only(len(observations), longest)
 
 
-def atoms_of_series(choice: Any, observations: Observations) -> AtomPolicy:
-    """By name ("auto", "per_time", "pooled"), or a policy of the user's."""
+def atoms_of_series(choice: Any, observations: Observations, aligned: bool = True) -> AtomPolicy:
+    """By name ("auto", "per_time", "pooled"), or a policy of the user's; `aligned`: trials may be on one clock."""
     if isinstance(choice, AtomPolicy):
         return choice
     known: dict[str, AtomPolicy] = {"per_time": PerSite(), "pooled": Pooled(SAMPLE, PAIRS)}
     if choice == "auto":
-        aligned = observations.has_common_times() and bool(observations.exists.all())
+        aligned = aligned and observations.has_common_times() and bool(observations.exists.all())
         return known["per_time" if aligned and len(observations) >= ALIGNED_TRIALS else "pooled"]
     if choice not in known:
         raise errors.bad_choice("atoms", ("auto", *known, "an AtomPolicy"), choice)

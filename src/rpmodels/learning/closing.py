@@ -16,6 +16,8 @@ PAIRS = 2**25
 """Pairs of sites and atoms that are looked at: about half a second."""
 FEWEST = 30
 """Observations of a sample, at least."""
+FEWEST_PIECES, PAIRS_OF_PIECES = 4, 2**28
+"""The same of pieces of observations that are too long to be scored."""
 SEED = 0
 """The same data and model give the same score."""
 
@@ -32,7 +34,11 @@ class Closing:
 
 
 def closing_of(
-    fitted: FittedRPM, observations: Observations, local: LocalTable | None = None, pairs: int | None = PAIRS
+    fitted: FittedRPM,
+    observations: Observations,
+    local: LocalTable | None = None,
+    pairs: int | None = PAIRS,
+    pieces: Observations | None = None,
 ) -> Closing:
     """Every observation is among the atoms already, so the mean has its tight ceiling.
 
@@ -42,8 +48,12 @@ def closing_of(
         local: parameters that training gave to each of them
         pairs: of sites and atoms, at most: with more of them a random sample of the observations is scored, and the
             score has a standard error; None for all pairs
+        pieces: the observations cut shorter: where these are too long to be scored, some of their pieces are, and the
+            score is what as many as there are in an observation come to
 
     """
+    if pieces is not None and _work(fitted, observations) > (pairs or torch.inf):
+        return Closing(_by_pieces(fitted, observations, pieces), *np.full((2, len(observations)), np.nan))
     index = _sampled(fitted, observations, pairs)
     some = observations if index is None else observations.subset(index)
     own = local if local is None or index is None else local.subset(torch.as_tensor(index))
@@ -64,11 +74,30 @@ def closing_of(
     return Closing(score, *everywhere)
 
 
-def _sampled(fitted: FittedRPM, observations: Observations, pairs: int | None) -> NDArray[np.int64] | None:
-    """Which observations are scored where all have too many pairs; None for all."""
+def _by_pieces(fitted: FittedRPM, observations: Observations, pieces: Observations) -> Score:
+    count = max(FEWEST_PIECES, len(pieces) * PAIRS_OF_PIECES // _work(fitted, pieces))
+    usable = pieces.usable()
+    chosen = np.sort(np.random.default_rng(SEED).permutation(usable)[:count])
+    some = pieces.subset(chosen)
+    times = observations.exists.sum() / len(observations) / some.exists.sum(1)
+    values = fitted.free_energies(some, in_training=True).values * times
+    left = 1.0 - len(chosen) / len(usable)
+    error = float(np.sqrt(left * values.var() / max(1, len(values) - 1)))
+    off = float(times.mean()) * fitted.quadrature_error(some, in_training=True)
+    ceiling = fitted.ceiling(observations)
+    return Score(float(values.mean()), ceiling, float(np.median(values)), fitted.label(), error, off)
+
+
+def _work(fitted: FittedRPM, observations: Observations) -> int:
+    """Pairs of sites and atoms, times what is done with each."""
     summaries = [fitted.summary(name) for name in fitted.names]
     atoms = sum(each.g.shape[1] for each in summaries if isinstance(each, AtomMixture))
-    work = fitted.pattern.expected_log_mixture.numbers_per_pair * atoms * int(observations.exists.sum())
+    return fitted.pattern.expected_log_mixture.numbers_per_pair * atoms * int(observations.exists.sum())
+
+
+def _sampled(fitted: FittedRPM, observations: Observations, pairs: int | None) -> NDArray[np.int64] | None:
+    """Which observations are scored where all have too many pairs; None for all."""
+    work = _work(fitted, observations)
     if pairs is None or work <= pairs:
         return None
     counted = np.flatnonzero(observations.weights > 0)

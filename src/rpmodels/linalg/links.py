@@ -51,10 +51,24 @@ class Reduced(NamedTuple):
     """What every round has integrated out, and what all of it comes to."""
 
     rounds: tuple[Round, ...]
-    last: Float[Tensor, "N d d"]
-    """The covariance of the last state."""
+    whole: Links
+    """The one link that is left."""
     log_z: Float[Tensor, "N"]
     """log of the integral over all states."""
+
+    @property
+    def last(self) -> Float[Tensor, "N d d"]:
+        """The covariance of the last state."""
+        return self.whole.C[0]
+
+
+class Known(NamedTuple):
+    """States that are known in so far, from the first to the last, and how neighbours go together."""
+
+    mean: Float[Tensor, "S N d 1"]
+    covariance: Float[Tensor, "S N d d"]
+    pairs: Float[Tensor, "R N d d"]
+    """Cov of each and the next."""
 
 
 class Moments(NamedTuple):
@@ -75,7 +89,7 @@ def reduced(links: Links, what: str) -> Reduced:
         rounds.append(Round(first, between))
         alone = len(links.A) > 2 * count
         links = Links(*map(torch.cat, zip(joint, (each[-1:] for each in links), strict=True))) if alone else joint
-    return Reduced(tuple(rounds), links.C[0], log_z)
+    return Reduced(tuple(rounds), links, log_z)
 
 
 def _joined(first: Links, second: Links, what: str) -> tuple[Links, Between, Float[Tensor, "M N"]]:
@@ -109,25 +123,40 @@ def _joined(first: Links, second: Links, what: str) -> tuple[Links, Between, Flo
 
 def moments(chain: Reduced) -> Moments:
     """Of every state."""
+    known = expanded(chain, at_both_ends(chain))
+    return Moments(known.mean[1:-1], known.covariance[1:-1])
+
+
+def at_both_ends(chain: Reduced) -> Known:
+    """x₀ = 0, and the last state."""
     nothing = torch.zeros_like(chain.last)
     covariance = torch.stack([nothing, chain.last])
-    mean, pairs = covariance[..., :1] * 0.0, nothing[None]
+    return Known(covariance[..., :1] * 0.0, covariance, nothing[None])
+
+
+def expanded(chain: Reduced, known: Known) -> Known:
+    """All states, from those at both ends."""
+    mean, covariance, pairs = known
     for _, (left, right, shift, spread) in reversed(chain.rounds):
         count = len(left)
         begins, ends, pair = covariance[:count], covariance[1 : count + 1], pairs[:count]
-        with_left = left @ begins + right @ pair
-        with_right = left @ pair.mT + right @ ends
+        with_left = left @ begins + right @ pair.mT
+        with_right = left @ pair + right @ ends
         middle = spread + with_left @ left.mT + with_right @ right.mT
         mean = interleaved(mean, left @ mean[:count] + right @ mean[1 : count + 1] + shift)
         covariance = interleaved(covariance, 0.5 * (middle + middle.mT))
-        pairs = torch.cat([interleaved(with_left, with_right.mT), pairs[count:]])
-    return Moments(mean[1:-1], covariance[1:-1])
+        pairs = torch.cat([interleaved(with_left.mT, with_right), pairs[count:]])
+    return Known(mean, covariance, pairs)
 
 
-def drawn(chain: Reduced, noise: Float[Tensor, "T N d 1"]) -> Float[Tensor, "T N d 1"]:
-    """A joint draw of all states from standard normal noise: each between its neighbours, which are drawn before it."""
-    nothing = torch.zeros_like(noise[0])
-    states, begun = torch.stack([nothing, nothing]), 0
+def drawn(
+    chain: Reduced, noise: Float[Tensor, "T N d 1"], ends: Float[Tensor, "2 N d 1"] | None = None
+) -> Float[Tensor, "T N d 1"]:
+    """A joint draw of all states from standard normal noise: each between its neighbours, which are drawn before it.
+
+    `ends`: states at both ends, where these are drawn already.
+    """
+    states, begun = torch.zeros_like(noise[:1]).repeat(2, 1, 1, 1) if ends is None else ends, 0
     for _, (left, right, shift, spread) in reversed(chain.rounds):
         count = len(left)
         own = cholesky(spread, "a conditional covariance of a chain") @ noise[begun : begun + count]
@@ -136,18 +165,26 @@ def drawn(chain: Reduced, noise: Float[Tensor, "T N d 1"]) -> Float[Tensor, "T N
     return states[1:-1]
 
 
-def ahead(chain: Reduced, what: str) -> Moments:
-    """Of every state given what is said of those before it: the Kalman filter, a step ahead, in log₂ T rounds."""
-    mean, covariance = torch.zeros_like(chain.last[..., :1])[None], chain.last[None]
+def ahead(chain: Reduced, what: str, begin: Moments | None = None) -> Moments:
+    """Of every state given what is said of those before it, the last included: a filter in log₂ T rounds.
+
+    `begin`: the same of the state where the chain begins, where that is not x₀ = 0.
+    """
+    if begin is None:
+        mean, covariance = torch.zeros_like(chain.last[..., :1])[None], chain.last[None]
+    else:
+        mean, covariance = _moved(chain.whole, *begin, what)
     for first, _ in reversed(chain.rounds):
         count = len(first.A)
-        later = Links(*(each[1:] for each in first))
-        moved = _moved(later, mean[: count - 1], covariance[: count - 1], what)
-        mean = torch.cat([interleaved(torch.cat([first.b[:1], moved.mean]), mean[:count]), mean[count:]])
-        covariance = torch.cat(
-            [interleaved(torch.cat([first.C[:1], moved.covariance]), covariance[:count]), covariance[count:]]
-        )
-    return Moments(mean[:-1], covariance[:-1])
+        if begin is None:
+            later = _moved(Links(*(each[1:] for each in first)), mean[: count - 1], covariance[: count - 1], what)
+            new = Moments(torch.cat([first.b[:1], later.mean]), torch.cat([first.C[:1], later.covariance]))
+        else:
+            begins = torch.cat([begin.mean, mean[: count - 1]]), torch.cat([begin.covariance, covariance[: count - 1]])
+            new = _moved(first, *begins, what)
+        mean = torch.cat([interleaved(new.mean, mean[:count]), mean[count:]])
+        covariance = torch.cat([interleaved(new.covariance, covariance[:count]), covariance[count:]])
+    return Moments(mean, covariance)
 
 
 def _moved(links: Links, mean: Float[Tensor, "M N d 1"], covariance: Float[Tensor, "M N d d"], what: str) -> Moments:

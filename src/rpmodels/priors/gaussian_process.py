@@ -118,6 +118,13 @@ class GaussianProcessPrior(HasInducing, ProcessPrior, HasLogDensity[Gaussian], H
         groups = self._family.groups
         return groups, self.latents // groups * self.n_inducing
 
+    def numbers(self, trials: int, sites: int) -> int:
+        """Products of what every site sees of every inducing point, for each trial or once for all."""
+        groups, size = self.inducing_shape()
+        coupled, pairs = self.latents // groups, self.n_inducing**2
+        seen = self.n_inducing if self.n_inducing > 2 * trials else pairs // trials
+        return trials * (self.latents * coupled * sites * max(1, seen) + groups * size**2)
+
     # ---- kernel algebra ----------------------------------------------------------------------
 
     def _scaled(self, times: Float[Tensor, "..."]) -> Float[Tensor, "..."]:

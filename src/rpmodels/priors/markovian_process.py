@@ -1,52 +1,70 @@
-"""K independent Gaussian processes with Matérn kernels as a chain of states: exact, O(T), no inducing points.
+"""K independent Gaussian processes as a chain of states: O(T), no inducing points.
 
 A Matérn process and its ν − ½ derivatives are Markov, so that potentials at T sites are absorbed by one pass there and
-one back, whatever the clock. The numbers are those of `GaussianProcessPrior` with an inducing point at every time,
-without the jitter. All is computed in double precision and rounded.
+one back, whatever the clock; so are sums and products of such (`state_space`). The numbers are those of
+`GaussianProcessPrior` with an inducing point at every time, without the jitter. Squared-exponential and periodic
+kernels are approximated, and `approach` says how well. All is computed in double precision and rounded.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from gpytorch.kernels import Kernel, MaternKernel
+from gpytorch.kernels import Kernel
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rpmodels import errors
+from rpmodels import checks, errors
 from rpmodels.carriers import Doubles, Sites
 from rpmodels.families import Family, Gaussian
-from rpmodels.priors import derivatives, matern
+from rpmodels.priors import derivatives, state_space
+from rpmodels.priors.all_pole import POLES
+from rpmodels.priors.conditioned_chain import ConditionedChain, LatentMoments
 from rpmodels.priors.driving import wide
 from rpmodels.priors.filters import HasFilter, said
-from rpmodels.priors.gaussian_chain import ConditionedChain, GaussianChain, InTime, LatentMoments
+from rpmodels.priors.gaussian_chain import GaussianChain, InTime
 from rpmodels.priors.inducing import by_groups
 from rpmodels.priors.kalman import LatentState, updated
+from rpmodels.priors.matern import Steps
 from rpmodels.priors.prior import HasCovariance, HasLogDensity, Posterior, Predicts
 from rpmodels.priors.process import ProcessPrior
 from rpmodels.priors.process_filter import ProcessFilter
 
 
 class MarkovianProcessPrior(ProcessPrior, HasLogDensity[Gaussian], HasCovariance[Gaussian], HasFilter[Gaussian]):
-    """z_k ~ GP(0, κ_k) with Matérn kernels κ_k of variance one, k = 1 … K.
+    """z_k ~ GP(0, κ_k), k = 1 … K.
 
     Args:
         family: of one site: diagonal (independent latents) or full (coupled a posteriori)
-        kernel: a GPyTorch MaternKernel over one input dimension, of batch shape () for all latents or (K,)
+        kernel: a GPyTorch kernel over one input dimension, of batch shape () for all latents or (K,): Matérn, RBF,
+            periodic, and sums, products and scalings of these
+        poles: 3 to 6, by which a squared-exponential kernel is approximated (off by 7e-3 to 2e-4)
+        harmonics: of a periodic kernel
         time_scale, time_origin: the kernel sees (time − origin)/scale
 
     """
 
-    def __init__(self, family: Family, kernel: Kernel, *, time_scale: float = 1.0, time_origin: float = 0.0) -> None:
+    def __init__(
+        self,
+        family: Family,
+        kernel: Kernel,
+        *,
+        poles: int = 4,
+        harmonics: int = 6,
+        time_scale: float = 1.0,
+        time_origin: float = 0.0,
+    ) -> None:
         super().__init__()
         if not isinstance(family, Gaussian):
             raise errors.not_gaussian("MarkovianProcessPrior", type(family).__name__)
-        if type(kernel) is not MaternKernel or (kernel.ard_num_dims or 1) != 1:
-            raise errors.not_markovian(type(kernel).__name__)
+        if poles not in POLES:
+            raise errors.bad_value("poles", f"one of {list(POLES)}", poles)
         if tuple(kernel.batch_shape) not in ((), (family.latents,)):
             raise errors.wrong_batch_shape("kernel", family.latents, tuple(kernel.batch_shape))
         self._family = family
         self.kernel = kernel
+        self.poles, self.harmonics = poles, checks.integer("harmonics", harmonics, 1)
+        state_space.of(kernel, poles, self.harmonics)  # refuses what is no chain
         self.clock = Doubles(torch.tensor([time_origin, time_scale], dtype=torch.float64))
 
     @property
@@ -60,9 +78,16 @@ class MarkovianProcessPrior(ProcessPrior, HasLogDensity[Gaussian], HasCovariance
         return self._family.latents
 
     @property
+    def space(self) -> state_space.StateSpace:
+        """The kernel as a chain, with the parameters that it has now."""
+        return state_space.of(self.kernel, self.poles, self.harmonics)
+
+    @property
     def approach(self) -> str:
-        """Without inducing points."""
-        return "exact without inducing points"
+        """Without inducing points, and how far the kernel is from the one it stands for."""
+        if not self.space.approximate:
+            return "exact without inducing points"
+        return f"a chain without inducing points (kernel to {float(self.space.error().max()):.0e})"
 
     @property
     def couples_sites(self) -> bool:
@@ -70,34 +95,31 @@ class MarkovianProcessPrior(ProcessPrior, HasLogDensity[Gaussian], HasCovariance
         return True
 
     @property
-    def _order(self) -> int:
-        """How many numbers a latent has in the state: ν + ½."""
-        return int(self.kernel.nu + 0.5)
-
-    @property
     def _kind(self) -> torch.dtype:
-        kind: torch.dtype = self.kernel.raw_lengthscale.dtype
+        kind: torch.dtype = next(self.kernel.parameters()).dtype
         return kind
 
-    def _rates(self) -> Float[Tensor, "K"]:
-        return matern.rate(self._order, wide(self.kernel.lengthscale).reshape(-1)).expand(self.latents)
-
-    def _steps(self, path: InTime) -> matern.Steps:
-        """To every site from the one before it; the first of a trial, and what does not exist, follow from nothing."""
-        moved = path.gaps[..., None] * self._rates()
-        return matern.steps(self._order, torch.where(path.follows[..., None], moved, matern.FAR))
+    def _steps(self, path: InTime) -> tuple[Steps, Int[Tensor, "n T"]]:
+        """Those that differ, and which leads to every site; the first of a trial follows from nothing."""
+        gaps, which = path.distinct()
+        A, Q = self.space.steps(gaps[:, None])
+        shape = (len(gaps) + 1, self.latents, *A.shape[-2:])
+        A = torch.cat([A, torch.zeros_like(A[:1])]).expand(shape)
+        Q = torch.cat([Q.expand(len(gaps), *Q.shape[1:]), self.space.stationary().expand_as(Q[:1])]).expand(shape)
+        return Steps(A, Q), which
 
     def chain(self, path: InTime) -> GaussianChain:
         """Of the states, before anything is said."""
-        return GaussianChain.of_latents(*self._steps(path), self._family.groups)
+        steps, which = self._steps(path)
+        return GaussianChain.of_latents(*steps, which, self._family.groups)
 
     # ---- the contract ------------------------------------------------------------------------
 
     def reference(self, sites: Sites, shared: bool) -> Float[Tensor, "S D"]:
-        """N(0, I) at every site."""
-        eye = torch.eye(self.latents, dtype=self._kind, device=self.clock.values.device)
-        blocks = torch.diag_embed(torch.unflatten(eye.diagonal(), 0, (self._family.groups, -1)))
-        one = self._family.natural(torch.zeros_like(eye[:1]), self._family.spread(blocks[None]))
+        """N(0, κ(0)) at every site."""
+        variance = self.space.stationary()[:, 0, 0].expand(self.latents).to(self._kind)
+        blocks = torch.diag_embed(torch.unflatten(variance, 0, (self._family.groups, -1)))
+        one = self._family.natural(torch.zeros_like(variance)[None], self._family.spread(blocks[None]))
         return one if shared else one.expand(sites.exists.shape[1], -1)
 
     def condition(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> "MarkovianProcessPosterior":
@@ -129,15 +151,16 @@ class MarkovianProcessPrior(ProcessPrior, HasLogDensity[Gaussian], HasCovariance
         exists = path.arranged(sites.exists)
         latents = torch.where(sites.exists[..., None], wide(z), 0.0).reshape(-1, count, length, self.latents)
         known = torch.stack([path.arranged(each) for each in latents.unbind()])
-        each = derivatives.log_density(self._steps(path), known, exists)
+        steps, which = self._steps(path)
+        each = derivatives.log_density(Steps(*(table[which] for table in steps)), known, exists)
         density: Tensor = each.reshape(*draws, count).to(z.dtype)
         return density
 
     def covariances(self, times: Float[Tensor, "T"], kept: Int[Tensor, "S"]) -> Float[Tensor, "S S K K"]:
         """κ_k of every latent by itself."""
         clock = self._on_clock(times[kept])
-        distance = (clock[:, None] - clock).abs()[..., None] * self._rates()
-        return torch.diag_embed(matern.covariance(self._order, distance))
+        found = self.space.covariance((clock[:, None] - clock).abs())
+        return torch.diag_embed(found.expand(*found.shape[:2], self.latents))
 
     def parameter_kl(self) -> Float[Tensor, ""]:
         """Point estimates."""

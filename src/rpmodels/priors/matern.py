@@ -54,10 +54,9 @@ def steps(order: int, x: Float[Tensor, "*b"]) -> Steps:
     return Steps(_moved(order, x), _noise(order, x))
 
 
-def covariance(order: int, x: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
-    """κ at a distance of x = λΔ ≥ 0: (A(x) P)_zz."""
-    stationary = torch.tensor(_STATIONARY[order], dtype=x.dtype, device=x.device)
-    return (_moved(order, x)[..., 0, :] * stationary[:, 0]).sum(-1)
+def stationary(order: int, like: Float[Tensor, "..."]) -> Float[Tensor, "1 p p"]:
+    """P, in the precision and on the device of another tensor."""
+    return like.new_tensor(_STATIONARY[order])[None]
 
 
 def _moved(order: int, x: Float[Tensor, "*b"]) -> Float[Tensor, "*b p p"]:

@@ -72,6 +72,10 @@ class Prior(nn.Module, ABC, Generic[F_co]):
     def condition(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> Posterior:
         """q(Z) ∝ p(Z) exp(Σ_t potentials_t·t(z_t)); sites that do not exist are ignored."""
 
+    def numbers(self, trials: int, sites: int) -> int:
+        """About how many numbers conditioning trials of so many sites keeps at once: what decides how many fit."""
+        return trials * sites * 8 * self.family.natural_size
+
     @property
     @abstractmethod
     def couples_sites(self) -> bool:

@@ -37,7 +37,7 @@ class ProcessFilter(GaussianFilter):
     @torch.no_grad()
     def __init__(self, prior: Chained) -> None:
         first = prior.chain(InTime(torch.zeros(1, 1), torch.zeros(1, 1, dtype=torch.bool), None))
-        super().__init__(prior.family, first.C[0, 0])
+        super().__init__(prior.family, first.C[first.which[0, 0]])
         self._prior = [prior]  # in a list: its parameters are not this module's
         self._known: tuple[NDArray[np.float64], State] | None = None
 
@@ -52,5 +52,6 @@ class ProcessFilter(GaussianFilter):
             chain = self._prior[0].chain(
                 InTime(gaps.to(self.covariance), torch.ones_like(gaps, dtype=torch.bool), None)
             )
-            self._known = elapsed, (chain.A[:, 0].contiguous(), chain.C[:, 0].contiguous())
+            first = chain.which[:, 0]
+            self._known = elapsed, (chain.A[first].contiguous(), chain.C[first].contiguous())
         return self._known[1]

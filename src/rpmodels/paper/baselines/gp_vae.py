@@ -195,7 +195,8 @@ class SparseGPVAE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return model
 
     def _read(self, X: Any, *, overlap: bool = True, **options: Any) -> tuple[Observations, Layout]:
-        return read_series(X, None, checks.integer("window", self.window, 2), overlap, options)
+        window = checks.integer("window", self.window, 2)
+        return read_series(X, None, lambda _: window, overlap, options)
 
     def _new(self, X: Any, **options: Any) -> tuple[gp_vae_model.SparseGPVAEModel, Observations, Layout]:
         if not hasattr(self, "model_"):
