@@ -9,6 +9,7 @@ import itertools
 import json
 import sys
 import time
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,14 @@ def main(seeds: list[int], ways: list[str]) -> None:
     for way in ways:
         begun, scores, topics = time.process_time(), [], []
         for seed in seeds:
-            given = {"alpha": 0.1, "patch_size": None, "max_iter": 400, "n_init": 2, "random_state": seed, **WAYS[way]}
+            given: dict[str, Any] = {
+                "alpha": 0.1,
+                "patch_size": None,
+                "max_iter": 400,
+                "n_init": 2,
+                "random_state": seed,
+                **WAYS[way],
+            }
             model = rp.RPLDA(10, **given).fit(x)
             scores.append(round(float(model.score_), 1))
             topics.append(model.predict(x).ravel())

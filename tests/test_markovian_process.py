@@ -8,6 +8,7 @@ from scipy.integrate import quad_vec
 from scipy.linalg import expm
 from scipy.stats import multivariate_normal
 
+import rpmodels.kernels as compiled
 from oracles import gaussians
 from oracles.dense_gaussian import assert_drawn_from, gaussian_processes, process_posterior
 from oracles.differences import central_difference
@@ -350,6 +351,12 @@ def test_a_long_chain_in_single_precision_stays_near_double(nu):
 # ---- stretch by stretch ---------------------------------------------------------------------------
 
 
+@pytest.fixture
+def in_torch():
+    with compiled.switched(on=False):
+        yield
+
+
 def asked(prior, potentials, sites):
     """All that a posterior is asked for, and gradients by potentials and length scales."""
     given = potentials.clone().requires_grad_()
@@ -366,6 +373,7 @@ def asked(prior, potentials, sites):
 @smoothness
 @families
 @pytest.mark.parametrize("lengths", [(32,), (33, 32, 5), (100, 47), (129, 129)])
+@pytest.mark.usefixtures("in_torch")
 def test_stretch_by_stretch_is_the_same(nu, family, lengths, monkeypatch):
     trials = [irregular(length, seed=n) for n, length in enumerate(lengths)]
     sites, prior = clock(*trials), exactly(family, nu)
@@ -380,6 +388,7 @@ def test_stretch_by_stretch_is_the_same(nu, family, lengths, monkeypatch):
     assert isinstance(prior.condition(potentials, sites).chain, ConditionedStretches)
 
 
+@pytest.mark.usefixtures("in_torch")
 def test_draws_stretch_by_stretch_have_the_dense_moments(monkeypatch, generator):
     monkeypatch.setattr(memory, "BUDGET", 1)
     prior, t, n = exactly(DiagonalGaussian(2), 1.5), moderate(40), 2000

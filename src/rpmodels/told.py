@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 def told_of(model: FittedRPM, observations: Observations) -> Told:
     """Of new data, each trial by itself."""
     index = np.arange(len(observations))
-    limit = max(1, int(len(index) * min(1.0, PAIRS / max(1, _work(model, observations)))))
+    limit = max(1, int(len(index) * min(1.0, PAIRS / max(1, work(model, observations)))))
     if limit < len(index):
         index = np.linspace(0, len(index) - 1, limit).astype(np.int64)
     energies = model.free_energies(observations.subset(index))
@@ -55,8 +55,8 @@ def _said(model: FittedRPM, observations: Observations) -> dict[str, Array]:
     return {name: np.concatenate(each) for name, each in parts.items()}
 
 
-def _work(model: FittedRPM, observations: Observations) -> int:
-    """Numbers that a score of all of them goes through."""
+def work(model: FittedRPM, observations: Observations) -> int:
+    """Pairs of sites and atoms, times what is done with each: numbers that a score of all of them goes through."""
     summaries = [model.summary(name) for name in model.names]
     atoms = sum(each.g.shape[1] for each in summaries if isinstance(each, AtomMixture))
     return int(model.pattern.expected_log_mixture.numbers_per_pair * atoms * int(observations.exists.sum()))

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
 from rpmodels.local_parameters import LocalTable
-from rpmodels.mixtures import AtomMixture
 from rpmodels.observations import Observations
+from rpmodels.told import work
 
 PAIRS = 2**25
 """Pairs of sites and atoms that are looked at: about half a second."""
@@ -52,7 +52,7 @@ def closing_of(
             score is what as many as there are in an observation come to
 
     """
-    if pieces is not None and _work(fitted, observations) > (pairs or torch.inf):
+    if pieces is not None and work(fitted, observations) > (pairs or torch.inf):
         return Closing(_by_pieces(fitted, observations, pieces), *np.full((2, len(observations)), np.nan))
     index = _sampled(fitted, observations, pairs)
     some = observations if index is None else observations.subset(index)
@@ -75,7 +75,7 @@ def closing_of(
 
 
 def _by_pieces(fitted: FittedRPM, observations: Observations, pieces: Observations) -> Score:
-    count = max(FEWEST_PIECES, len(pieces) * PAIRS_OF_PIECES // _work(fitted, pieces))
+    count = max(FEWEST_PIECES, len(pieces) * PAIRS_OF_PIECES // work(fitted, pieces))
     usable = pieces.usable()
     chosen = np.sort(np.random.default_rng(SEED).permutation(usable)[:count])
     some = pieces.subset(chosen)
@@ -88,20 +88,13 @@ def _by_pieces(fitted: FittedRPM, observations: Observations, pieces: Observatio
     return Score(float(values.mean()), ceiling, float(np.median(values)), fitted.label(), error, off)
 
 
-def _work(fitted: FittedRPM, observations: Observations) -> int:
-    """Pairs of sites and atoms, times what is done with each."""
-    summaries = [fitted.summary(name) for name in fitted.names]
-    atoms = sum(each.g.shape[1] for each in summaries if isinstance(each, AtomMixture))
-    return fitted.pattern.expected_log_mixture.numbers_per_pair * atoms * int(observations.exists.sum())
-
-
 def _sampled(fitted: FittedRPM, observations: Observations, pairs: int | None) -> NDArray[np.int64] | None:
     """Which observations are scored where all have too many pairs; None for all."""
-    work = _work(fitted, observations)
-    if pairs is None or work <= pairs:
+    all_pairs = work(fitted, observations)
+    if pairs is None or all_pairs <= pairs:
         return None
     counted = np.flatnonzero(observations.weights > 0)
-    count = max(FEWEST, int(len(counted) * pairs / work))
+    count = max(FEWEST, int(len(counted) * pairs / all_pairs))
     if count >= len(counted):
         return None
     return np.sort(np.random.default_rng(SEED).choice(counted, count, replace=False))
