@@ -18,7 +18,7 @@ from sklearn.metrics import adjusted_rand_score
 import rpmodels as rp
 from rpmodels.learning.spectra import spectral_features
 
-WAYS = {
+WAYS: dict[str, dict[str, Any]] = {
     "default": {},
     "alpha 1": {"alpha": 1.0},
     "rate 5e-4": {"learning_rate": 5e-4},
