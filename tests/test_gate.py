@@ -69,7 +69,6 @@ def test_pandas_own_gaps_are_missing():
         (np.array([b"\xff"] * 20), "bytes that are no text"),
         (np.zeros((20, 2), "datetime64[s]"), "datetime64"),
     ],
-    ids=str,
 )
 def test_what_is_no_factor(value, said):
     with pytest.raises(InputError, match=said):
@@ -101,14 +100,13 @@ def test_nothing_to_learn_from(kind):
         ({"sample_weight": [object()] * 20}, "sample weights"),
         ({"checkpoint": "a\0b"}, "checkpoint: expected a path"),
     ],
-    ids=str,
 )
 def test_words_where_numbers_belong(given, said):
     with pytest.raises(InputError, match=said):
         categorical().fit({"a": A, "b": B}, **given)
 
 
-@pytest.mark.parametrize("presence", [np.ones(20, bool), 3, "x", [True] * 20], ids=str)
+@pytest.mark.parametrize("presence", [np.ones(20, bool), 3, "x", [True] * 20])
 def test_presence_is_said_by_factor(presence):
     with pytest.raises(InputError, match="presence: expected None or a dict"):
         by_factor("presence", presence)
