@@ -85,7 +85,7 @@ def test_it_is_copied_without_its_open_file(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
     model.save(tmp_path.parent / "model")
     with pytest.warns(rp.RPModelsWarning, match="callbacks"):
-        assert rp.load(tmp_path.parent / "model").training.callbacks == [None]
+        assert rp.load(tmp_path.parent / "model").training.callbacks == []
 
 
 def test_rows_are_on_disk_when_it_is_gone(tmp_path):

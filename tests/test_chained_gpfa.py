@@ -203,10 +203,10 @@ def test_a_score_by_pieces_is_near_that_of_the_whole(monkeypatch):
     monkeypatch.setattr(closing, "PAIRS", 1)
     observations = model._as_for_fit(x)
     pieces = model._pieces(observations)
-    whole = closing.closing_score(model.model_, observations, pairs=None)
+    whole = closing.closing_of(model.model_, observations, pairs=None).score
     for wanted in (1, 2**40):
         monkeypatch.setattr(closing, "PAIRS_OF_PIECES", wanted)
-        found = closing.closing_score(model.model_, observations, pairs=1, pieces=pieces)
+        found = closing.closing_of(model.model_, observations, pairs=1, pieces=pieces).score
         assert found.ceiling == whole.ceiling
         assert abs(found - whole) < 4 * found.standard_error + 0.1 * abs(whole)
     assert found.standard_error == 0.0

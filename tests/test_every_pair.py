@@ -231,6 +231,15 @@ def diagnosed(case):
     assert all(each.text for each in evaluation.diagnose(case.model, case.X).findings)
 
 
+def belonged(case):
+    assert all(each.text for each in evaluation.belonging(case.model, case.X))
+
+
+def overseen(case):
+    found = evaluation.overviews(case.model, case.X)
+    assert [each.factor for each in found] == list(case.model.model_.names)[: len(found)]
+
+
 def decoded(case):
     few = len(case.labels) < 12  # too few for labels in either half: numbers are read then
     found = evaluation.decode(case.latents.values, 1.0 * case.labels if few else case.labels, cv=2, kind="knn")
@@ -315,7 +324,7 @@ PAIRS = {
         "shuffle_test": shuffled, "diagnose": diagnosed, "decode": decoded, "between_factors": between,
         "align_latents": aligned, "align_states": aligned, "align_angles": aligned, "gap": far,
         "co_smoothing": co_smoothed, "compare_co_smoothing": compared_by_bits, "forward_prediction": predicted_forward,
-        "few_shot_co_smoothing": few_shot, "choose_bins": chosen_bins,
+        "few_shot_co_smoothing": few_shot, "choose_bins": chosen_bins, "belonging": belonged, "overviews": overseen,
     },
     plots: {
         "gap": gap_drawn,
@@ -332,7 +341,7 @@ PAIRS = {
     reporting: {"report": reported},
 }  # fmt: skip
 PLAIN = {
-    plots: {"calibration", "confusion_matrix", "latent_recovery", "shuffle_null", "trial_image"},
+    plots: {"belonging", "calibration", "confusion_matrix", "latent_recovery", "shuffle_null", "trial_image"},
     report: {"build_demo", "build_page", "check_free"},
     fitting: {"noted", "score_plain", "count_plain", "factor_plain"},
     transforming: {"opened"},

@@ -161,7 +161,7 @@ def test_a_plain_model_has_no_components(fitted):
     assert not hasattr(plain, "predict")
     assert not hasattr(plain, "predict_proba")
     assert hasattr(rp.RPFA(2, n_components=2), "predict_proba")
-    with pytest.raises(rp.RPModelsError, match="n_components: expected an integer ≥ 1, got 0"):
+    with pytest.raises(rp.RPModelsError, match="n_components: expected an integer ≥ 1 and ≤ 100000, got 0"):
         rp.RPFA(2, n_components=0).fit(fitted[1])
 
 

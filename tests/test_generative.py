@@ -392,7 +392,7 @@ def test_what_cannot_be_imputed_says_why():
     model, observations = approximate(GaussianPrior(DiagonalGaussian(5)), tiny_data(n=5))
     with pytest.raises(rp.RPModelsError, match="at most 3"):
         generative.impute(model, observations, "x1", method="quadrature")
-    with pytest.raises(rp.RPModelsError, match="method: expected one of auto, quadrature"):
+    with pytest.raises(rp.RPModelsError, match="method: expected 'auto', 'quadrature'"):
         generative.impute(model, observations, "x1", method="hope")
     with pytest.raises(rp.RPModelsError, match="Unknown factor"):
         generative.impute(model, observations, "x7")

@@ -361,10 +361,12 @@ def asked(prior, potentials, sites):
     """All that a posterior is asked for, and gradients by potentials and length scales."""
     given = potentials.clone().requires_grad_()
     posterior = prior.condition(given, sites)
-    found = {"eta": posterior.eta, "mu": posterior.mu, "kl": posterior.kl, "filtered": posterior.filtered}
+    found = {"eta": posterior.eta, "mu": posterior.mu, "kl": posterior.kl}
+    found |= {"filtered mean": posterior.filtered.mean, "filtered covariance": posterior.filtered.covariance.flatten(2)}
     weight = torch.linspace(-1.0, 1.0, posterior.mu.numel(), dtype=DOUBLE).reshape(posterior.mu.shape)
     there = sites.exists[..., None]
-    value = posterior.kl.sum() + torch.where(there, weight * posterior.mu + found["filtered"].tanh(), 0.0).sum()
+    value = posterior.kl.sum() + torch.where(there, weight * posterior.mu, 0.0).sum()
+    value = value + torch.where(there, found["filtered mean"].tanh(), 0.0).sum()
     found["by potentials"], found["by scales"] = torch.autograd.grad(value, [given, prior.kernel.raw_lengthscale])
     seen = {name: torch.where(there, each, 0.0) for name, each in found.items() if each.shape[:2] == sites.exists.shape}
     return {**found, **seen}

@@ -15,7 +15,7 @@ from data import views
 from registry import made
 from rpmodels import plots
 from rpmodels.errors import InputError
-from rpmodels.evaluation import Gap, GapRow
+from rpmodels.evaluation import Gap, GapRow, overviews
 
 BRIEF = {"max_iter": 12, "random_state": 0, "n_init": 2, "finish": "none"}
 
@@ -373,6 +373,7 @@ def population():
 def calls(factor_analysis, categorical, table, series, population):
     z = series.z[0]
     return {
+        "belonging": (overviews(*population)[0],),
         "calibration": (series.z, np.ones_like(series.z), series.z + 1),
         "confusion_matrix": (np.eye(12),),
         "factors_and_posterior": (factor_analysis, table),

@@ -27,7 +27,7 @@ def test_ci_runs_exactly_the_readme_command():
     text = README.read_text()
     script = (README.parent / ".ci" / "run").read_text()
     assert "make test" in text
-    assert script.splitlines()[-1] == "make test"
+    assert "make test" in script.splitlines()
     # What comes before is the system's: nothing that `make test` would not find on a user's machine.
     assert not {"pip", "pytest", "python"} & set(re.findall(r"\w+", script))
 

@@ -45,7 +45,7 @@ def found(prior, potentials, sites, on):
         seen = torch.where(sites.exists[..., None], weight * posterior.mu + posterior.eta.tanh(), 0.0)
         value = seen.sum() + posterior.kl.sum() - 0.3 * posterior.log_partition.sum()
         grads = torch.autograd.grad(value, [given, *prior.parameters()])
-        moments = (posterior.mu, posterior.kl, posterior.log_partition, posterior.filtered)
+        moments = (posterior.mu, posterior.kl, posterior.log_partition, *posterior.filtered)
         return [each.detach() for each in (*moments, *grads)]
 
 

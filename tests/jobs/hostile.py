@@ -99,7 +99,12 @@ def places(value, path=()):
 
 
 def damaged(draw, whole):
-    """Bytes that were hurt, and how."""
+    """Bytes that were hurt, and how: never the same ones."""
+    content, how = _damaged(draw, whole)
+    return (content, how) if content != whole else damaged(draw, whole)
+
+
+def _damaged(draw, whole):
     content, n = bytearray(whole), len(whole)
     how = draw.choice(["bit", "bits", "cut", "zeros", "longer", "moved", "empty"])
     start = draw.randrange(n)

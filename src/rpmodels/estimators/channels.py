@@ -12,7 +12,6 @@ from rpmodels import channels, errors
 from rpmodels.estimators import parts
 from rpmodels.estimators.layout import Layout, joined
 from rpmodels.fitted import FittedRPM
-from rpmodels.inference import EStep
 from rpmodels.observations import Observations
 
 Array = NDArray[np.float64]
@@ -79,7 +78,7 @@ class WithChannels(ABC):
         return (apart if isinstance(flat, list) else apart[0]), values.double().cpu().numpy()
 
     def _predicted(self, observations: Observations, factor: str | None, e_step: Any) -> Any:
-        chosen = None if e_step is None else parts.named("e_step", e_step, parts.E_STEPS, EStep)
+        chosen = parts.other_e_step(e_step)
         return channels.predicted(self._fitted(), observations, self._population(factor), chosen)
 
     def tuning(self, factor: str | None = None, u: Any = None) -> Tuning:

@@ -21,7 +21,6 @@ from rpmodels.estimators.population_plan import PlanningPopulations
 from rpmodels.estimators.private import WithPrivate
 from rpmodels.estimators.scikit import TransformerMixin
 from rpmodels.free_energy import Score
-from rpmodels.inference import EStep
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
 from rpmodels.priors import Prior
@@ -130,7 +129,7 @@ class ContinuousEstimator(TransformerMixin, PlanningPopulations, RPMEstimator, W
         `e_step`: another way to q than the one that the model was trained with: "natural_gradient" refines it.
         """
         observations, layout = self._new(X, **options)
-        chosen = None if e_step is None else parts.named("e_step", e_step, parts.E_STEPS, EStep)
+        chosen = parts.other_e_step(e_step)
         found = [each.posterior for each in self._fitted().posterior(observations, chosen)]
         return posteriors.described(self._fitted(), found, layout, observations.n_sites)
 

@@ -192,7 +192,9 @@ def _argument(opened: Opened, full: str, value: Any, given: Mapping[str, Any]) -
         return None
 
     if not isinstance(mine, Mapping):
-        return from_plain(value, missing)
+        made = from_plain(value, missing)
+        # What is for fitting alone and is the user's own stays where it was.
+        return [each for each in made if each is not None] if name in FOR_FITTING and isinstance(made, list) else made
     # Parts by factor: those that are handed in, the others from the file.
     kept = [[key, each] for key, each in value.get("$map", []) if key not in mine]
     return {**from_plain({"$map": kept}, missing), **mine}

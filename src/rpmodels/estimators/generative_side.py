@@ -266,14 +266,12 @@ def _as_latents(family: Family, z: Any, in_trials: bool) -> Tensor:
     expected = (("n", "T") if in_trials else ("n",)) + tuple(str(each) for each in columns)
     fits = values.ndim == len(expected) and values.shape[values.ndim - len(columns) :] == columns
     good = values.dtype.kind in ("iu" if whole else "biuf") and bool(np.isfinite(values).all())
-    if whole and good and fits and isinstance(family, FiniteSupport) and not columns:
-        good = not values.size or 0 <= int(values.min()) <= int(values.max()) < family.n_states
     if not fits or not good:
         kind = "states (whole numbers)" if whole else "finite numbers"
         raise errors.bad_value("z", f"{kind} of shape ({', '.join(expected)})", f"shape {values.shape}")
     if isinstance(family, FiniteSupport | JointStates):
         last = np.asarray(family.n_states if isinstance(family, FiniteSupport) else family.states) - 1
-        if bool(((values < 0) | (values > last)).any()):
+        if values.size and bool(((values < 0) | (values > last)).any()):
             raise errors.bad_value("z", f"states from 0 to {last.tolist()}", f"{values.min()} to {values.max()}")
     tensor = torch.as_tensor(values, dtype=torch.int64 if whole else torch.float64)
     return tensor if in_trials else tensor[:, None]

@@ -64,6 +64,12 @@ def marginal(choice: Any) -> Marginal:
     return made
 
 
+def other_e_step(choice: Any) -> EStep | None:
+    """Another way to q than a model's own, by name or made by the user; None for its own."""
+    found: EStep | None = None if choice is None else named("e_step", choice, E_STEPS, EStep)
+    return found
+
+
 def e_step(choice: Any, populations: bool = False) -> EStep:
     """By name or made by the user; auto: amortised, and of populations refined in the last steps and afterwards."""
     if choice == AUTO:

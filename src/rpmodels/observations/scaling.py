@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from rpmodels import errors
 from rpmodels.carriers import kept_double
+from rpmodels.tracing import recording
 
 ScalingName = Literal["auto", "none", "standard", "robust", "sqrt", "unit"]
 NAMES: tuple[str, ...] = ("auto", "none", "standard", "robust", "sqrt", "unit")
@@ -85,12 +86,16 @@ class Affine(Scaling):
     def _unclipped(self, rows: Shaped[Tensor, "n *event"], dtype: torch.dtype) -> Shaped[Tensor, "n *event"]:
         # Centred in their own precision, then rounded. Bytes and the like need no more than the model's.
         values = rows if rows.dtype in (torch.float64, torch.int64) else rows.to(dtype)
-        if self.scale.numel() and not bool((self.scale > TINY).all() & (self.scale + self.offset.abs() < HUGE).all()):
+        if not recording() and self._beyond():
             values = rows.double()  # whose own numbers are beyond single precision
         if self.root:
             values = values.clamp_min(0).sqrt()
         wide = torch.promote_types(values.dtype, dtype)
         return ((values - self.offset.to(wide)) / self.scale.to(wide)).to(dtype)
+
+    def _beyond(self) -> bool:
+        near = (self.scale > TINY).all() & (self.scale + self.offset.abs() < HUGE).all()
+        return bool(self.scale.numel()) and not bool(near)
 
     def extra_repr(self) -> str:
         """Shown by print(model)."""

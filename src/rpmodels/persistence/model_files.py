@@ -186,7 +186,8 @@ def _check_atoms(
     size = family.to_potential(torch.zeros(1, family.raw_size)).shape[-1]
     sites = 1 if shared else times.shape[-1]
     fit = g.ndim == 3 and log_count.shape == g.shape[:2] and g.shape[-1] == size and times.ndim == 2 and len(times) == 1
-    if not fit or len(g) != sites or reference.ndim != 2 or reference.shape != (sites, size):
+    # One reference may serve all sites.
+    if not fit or len(g) != sites or reference.shape not in ((sites, size), (1, size)):
         shapes = [tuple(each.shape) for each in (reference, g, log_count, times)]
         raise errors.bad_value(f"atoms of factor '{name}'", f"those of {sites} site(s) and {size} numbers", shapes)
 

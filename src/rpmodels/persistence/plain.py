@@ -50,8 +50,9 @@ def _tagged(value: Any) -> Any:
 
 
 def _array(values: Any, dtype: Any) -> Any:
-    """Of numbers or strings: no objects, whatever a file says."""
-    if not isinstance(dtype, str) or np.dtype(dtype).kind not in "biufcU":
+    """Of numbers or strings, names of columns among them: no other objects, whatever a file says."""
+    names = dtype == "object" and isinstance(values, list) and all(isinstance(each, str) for each in values)
+    if not names and (not isinstance(dtype, str) or np.dtype(dtype).kind not in "biufcU"):
         raise errors.unknown_part(f"array of {dtype}")
     return np.array(values, dtype=dtype)
 

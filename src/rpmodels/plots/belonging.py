@@ -2,42 +2,44 @@
 
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from rpmodels.plots.canvas import legend_beside
+from rpmodels import errors
+from rpmodels.plots.canvas import given_or_new, legend_beside
 
 ODD, PLAIN = "C3", "C0"
 NAMED = 8
 """Odd places that have their number beside them."""
 
 
-def belonging(overview: Any) -> Axes:
-    """Channels and trials of one factor on the scale of the fit, those that do not belong in red with their numbers.
+def belonging(overview: Any, of: str = "channels", ax: Axes | None = None) -> Axes:
+    """Channels or trials of one factor on the scale of the fit, those that do not belong in red with their numbers.
 
-    Above every channel's mean with a bar of its sd, where those of the fit go from −1 to 1; below every trial's mean,
-    and the band in which nearly all trials of the fit are. The lower Axes is returned.
+    Of channels the mean, with a bar of its sd, where those of the fit go from −1 to 1; of trials the mean, and the band
+    in which nearly all trials of the fit are.
 
     Args:
         overview: of one factor, as `rp.evaluation.overviews` gives it
+        of: "channels" or "trials"
+        ax: where to draw; a new figure by default
 
     """
-    figure = plt.figure(figsize=(7, 4.6), layout="constrained")
-    above, below = figure.add_subplot(2, 1, 1), figure.add_subplot(2, 1, 2)
-    places = np.arange(len(overview.means))
-    above.axhspan(-1.0, 1.0, color="0.9", label="mean ± sd of the fit")
-    _points(above, places, overview.means, overview.channels, "channel", overview.spreads)
-    above.set(xlabel="channel", ylabel="sd of the fit", title=f"factor {overview.factor}")
-    below.axhspan(*overview.usual, color="0.9", label="trials of the fit (± 2 sd)")
-    _points(below, np.arange(len(overview.levels)), overview.levels, overview.trials, "trial", None)
-    below.set(xlabel="trial", ylabel="mean (sd of the fit)")
-    for axes in (above, below):
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.margins(y=0.15)
-        legend_beside(axes)
-    return below
+    axes = given_or_new(ax, 7.0, 2.6)
+    if of == "channels":
+        axes.axhspan(-1.0, 1.0, color="0.9", label="mean ± sd of the fit")
+        _points(axes, np.arange(len(overview.means)), overview.means, overview.channels, "channel", overview.spreads)
+    elif of == "trials":
+        axes.axhspan(*overview.usual, color="0.9", label="trials of the fit (± 2 sd)")
+        _points(axes, np.arange(len(overview.levels)), overview.levels, overview.trials, "trial", None)
+    else:
+        raise errors.bad_choice("of", ("channels", "trials"), of)
+    axes.set(xlabel=of.removesuffix("s"), ylabel="sd of the fit", title=f"factor {overview.factor}")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.margins(y=0.15)
+    legend_beside(axes)
+    return axes
 
 
 def _points(axes: Axes, places: Any, values: Any, odd: Any, what: str, bars: Any) -> None:

@@ -90,3 +90,12 @@ class BelievedDynamics(DynamicsFilter):
     def filtered(self, state: State, dtype: torch.dtype) -> Filtered:
         """By its moments."""
         return super().filtered(state[:2], dtype)
+
+
+def dynamics_filter(
+    family: Gaussian, dynamics: Dynamics, units: Float[Tensor, "U U"], doubt: Doubt | None
+) -> DynamicsFilter:
+    """Of dynamics that are known, or believed with some doubt."""
+    if doubt is None:
+        return KnownDynamics(family, dynamics, units)
+    return BelievedDynamics(family, dynamics, units, doubt)

@@ -55,10 +55,10 @@ class InTime:
 
         On a regular clock there is one, told apart from others by more than the last digits of differences.
         """
-        there = self.gaps[self.follows]
-        if not there.numel():
-            return self.gaps.new_ones(1), torch.ones_like(self.follows, dtype=torch.int64)
-        unit = there.median().clamp_min(torch.finfo(there.dtype).tiny) * SAME
+        there = self.gaps[self.follows & (self.gaps > 0)]
+        if not there.numel():  # nothing follows, or all at one time
+            return self.gaps.new_zeros(1), torch.where(self.follows, 0, 1)
+        unit = there.median() * SAME
         gaps, place = torch.unique(torch.round(self.gaps / unit), return_inverse=True)
         return gaps * unit, torch.where(self.follows, place, len(gaps))
 

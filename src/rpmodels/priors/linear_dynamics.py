@@ -19,17 +19,15 @@ from rpmodels.families import Family, Gaussian
 from rpmodels.linalg.block_tridiagonal import accumulated, smoothed
 from rpmodels.priors import contraction, kalman
 from rpmodels.priors.driving import Inputs, wide
-from rpmodels.priors.dynamics_filter import BelievedDynamics, DynamicsFilter, KnownDynamics
+from rpmodels.priors.dynamics_filter import DynamicsFilter, dynamics_filter
 from rpmodels.priors.equal_steps import check_equal_steps
 from rpmodels.priors.filters import HasFilter, said
 from rpmodels.priors.kalman import LatentState, Transition
 from rpmodels.priors.linear_dynamics_posterior import LinearDynamicsPosterior
 from rpmodels.priors.matrix_normal_wishart import (
-    Belief,
     Doubt,
     Dynamics,
-    MatrixNormalWishart,
-    PointEstimate,
+    belief_in,
     followed,
 )
 from rpmodels.priors.prior import HasCovariance, HasLogDensity, Posterior
@@ -73,9 +71,7 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian], HasF
         self.raw = nn.Parameter(contraction.turning(size, self.memory, self.rotation).to(torch.get_default_dtype()))
         self.inputs = Inputs(size, checks.integer("n_inputs", n_inputs, 0))
         self.counts = counts
-        self.belief: Belief = PointEstimate()
-        if counts is not None:
-            self.belief = MatrixNormalWishart(size, n_inputs, counts, self.memory)
+        self.belief = belief_in(size, n_inputs, counts, self.memory)
 
     @property
     def family(self) -> Gaussian:
@@ -235,12 +231,8 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian], HasF
         """z′ = A z + B u + w, step after step."""
         known = self.inputs.scaled(torch.eye(self.n_inputs, dtype=torch.float64, device=self.raw.device))
         with torch.no_grad():
-            dynamics, doubt = self._mean(), self.belief.doubt(known if self.n_inputs else None)
-            return (
-                KnownDynamics(self._family, dynamics, known)
-                if doubt is None
-                else BelievedDynamics(self._family, dynamics, known, doubt)
-            )
+            doubt = self.belief.doubt(known if self.n_inputs else None)
+            return dynamics_filter(self._family, self._mean(), known, doubt)
 
     def _later(self, step: Transition, state: LatentState, u: Float[Tensor, "N U"] | None) -> LatentState:
         """One time-step later, with nothing seen there."""

@@ -239,3 +239,8 @@ def _digammas(nu: Float[Tensor, ""], size: int) -> Float[Tensor, ""]:
 def _chi(half_degrees: Float[Tensor, "n K"], generator: torch.Generator) -> Float[Tensor, "n K"]:
     """√ of χ² with twice as many degrees of freedom."""
     return (2.0 * torch._standard_gamma(half_degrees, generator=generator)).sqrt()
+
+
+def belief_in(latents: int, n_inputs: int, counts: float | None, memory: float) -> Belief:
+    """What is known of dynamics whose prior is worth so many steps; of point estimates (None) nothing beside them."""
+    return PointEstimate() if counts is None else MatrixNormalWishart(latents, n_inputs, counts, memory)

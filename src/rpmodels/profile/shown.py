@@ -56,9 +56,13 @@ class Scale:
 def _moments(flat: Array) -> tuple[Array, Array]:
     known = ~np.isnan(flat)
     count = np.maximum(known.sum(0), 1)
+    # In units of the largest: squares of very large and very small numbers are none.
+    unit = np.abs(np.where(known, flat, 0.0)).max(0, initial=0.0)
+    unit = np.where(unit > 0, unit, 1.0)
+    flat = flat / unit
     mean = np.where(known, flat, 0.0).sum(0) / count
     centred = np.where(known, flat - mean, 0.0)
-    return mean, np.sqrt(np.square(centred).sum(0) / count)
+    return unit * mean, unit * np.sqrt(np.square(centred).sum(0) / count)
 
 
 @dataclass(frozen=True)

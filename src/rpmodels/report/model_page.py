@@ -65,8 +65,12 @@ def _belonging(model: RPMEstimator, X: Any, options: Mapping[str, Any]) -> list[
     found = sorted(overviews(model, X, **options), key=lambda each: not (each.channels or each.trials))
     if not found:
         return [html.paragraph("This model has no profile of the data of its fit: its file is older.")]
-    alt = "Channels and trials of factor {} beside those of the fit; what does not belong is red and has its number"
-    return [_drawn(partial(plots.belonging, each), alt.format(each.factor)) for each in found[:FACTORS]]
+    alt = "{} of factor {} beside those of the fit; what does not belong is red and has its number"
+    return [
+        _drawn(partial(plots.belonging, each, of), alt.format(of.capitalize(), each.factor))
+        for each in found[:FACTORS]
+        for of in ("channels", "trials")
+    ]
 
 
 def _latents(model: RPMEstimator, X: Any, options: Mapping[str, Any]) -> list[str]:
