@@ -218,7 +218,7 @@ class Endless:
         ({"targets": {"a": 0}}, "recognition.targets: expected None or a dict"),
         ({"engine": {"workers": 2}}, r"engine: expected rp.Engine\(…\) or None, got {'workers': 2}"),
         ({"training": rp.Search()}, r"training: expected rp.Training\(…\) or None, got Search\(\)"),
-        ({"n_latents": 2.0}, "n_latents: expected an integer ≥ 1, got 2.0"),
+        ({"n_latents": 2.0}, "n_latents: expected an integer ≥ 1 and ≤ 100000, got 2.0"),
         ({"factors": {"a": 0.5}}, "factors: expected None or a dict {factor: columns or rp.Population"),
     ],
     ids=str,

@@ -344,12 +344,14 @@ def test_odd_channels_and_trials_are_highlighted(models):
     old = sensors(0)[name][..., 0]
     assert found[name].means[0] == pytest.approx((x[name][..., 0].mean() - old.mean()) / old.std(), abs=0.02)
     axes = rp.plots.belonging(found[name])
-    above, below = axes.figure.axes
-    assert below is axes
-    assert "3" in [each.get_text() for each in above.texts]
-    assert "channel that does not belong" in [each.get_text() for each in above.get_legend().get_texts()]
-    plain = rp.plots.belonging({each.factor: each for each in rp.evaluation.overviews(model, sensors(1))}[name])
-    assert not plain.figure.axes[0].texts + plain.texts
+    assert "3" in [each.get_text() for each in axes.texts]
+    assert "channel that does not belong" in [each.get_text() for each in axes.get_legend().get_texts()]
+    trials = rp.plots.belonging(found[name], "trials")
+    assert "trial that does not belong" in [each.get_text() for each in trials.get_legend().get_texts()]
+    plain = {each.factor: each for each in rp.evaluation.overviews(model, sensors(1))}[name]
+    assert not [*rp.plots.belonging(plain).texts, *rp.plots.belonging(plain, "trials").texts]
+    with pytest.raises(rp.RPModelsError, match="of: expected"):
+        rp.plots.belonging(plain, "sensors")
     plt.close("all")
 
 
