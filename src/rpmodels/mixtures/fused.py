@@ -23,14 +23,15 @@ NUMBERS = 2**22
 ATOMS = 2**12
 """Atoms at a time, at most."""
 FEWEST = 8
-"""Sites that share atoms: of fewer the loops of a compiled kernel are too short."""
+"""Atoms: of fewer the loops of a compiled kernel are too short."""
 
 
 def log_sum_normalisers(
     family: InPlacePairs, a: Float[Tensor, "N T D"], g: Float[Tensor, "S A D"], log_weight: Float[Tensor, "S A"]
 ) -> Float[Tensor, "N T"]:
     """log Σ_m exp(Φ(a + g_m) + w_m) at every site; S is T, or 1 where all sites have the same atoms."""
-    if min(a.shape[:2].numel() // g.shape[0], g.shape[1]) >= FEWEST and kernels.serve(a, g, log_weight):
+    # How many sites there are does not choose: numbers shall not depend on what else is in a batch.
+    if g.shape[1] >= FEWEST and kernels.serve(a, g, log_weight):
         return compiled_pairs.log_sum_normalisers(family, a, g, log_weight)
     total: Tensor = _LogSum.apply(family, a, g, log_weight)  # type: ignore[no-untyped-call]
     return total
