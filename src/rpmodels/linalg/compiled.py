@@ -34,12 +34,9 @@ def inverse_and_log_det(matrix: Float[Tensor, "*b n n"]) -> tuple[Tensor, ...] |
 
 
 def many_small(matrix: Float[Tensor, "*b n n"]) -> bool:
-    """Whether compiled loops are the faster way for them.
-
-    In training alone: how many they are shall not be seen in what is said of new data, not even in its last digit.
-    """
+    """Whether compiled loops are the faster way for them."""
     size = matrix.shape[-1]
-    return torch.is_grad_enabled() and size <= SMALL and matrix.numel() >= MANY * size * size and kernels.serve(matrix)
+    return size <= SMALL and matrix.numel() >= MANY * size * size and kernels.serve(matrix)
 
 
 class _Inverse(torch.autograd.Function):
