@@ -1,9 +1,9 @@
-"""The squared-exponential kernel by a process of p dimensions: spectrum c/∏_j |iω − λ_j|², and what that is off by.
+"""The squared-exponential kernel by a process of p dimensions, spectrum c/∏_j abs(iω − λ_j)², and what that is off by.
 
 exp(−ω²/2) has no poles, so the kernel is no finite chain. Here p poles in the left half-plane, for a length scale of
 one, are those whose kernel is nearest over all distances (found once, by descent on the largest difference); a Taylor
 series of 1/spectrum, the usual choice, is ten times as far off. The state is (z, z′/λ, …, z⁽ᵖ⁻¹⁾/λᵖ⁻¹), λ the
-geometric mean of |λ_j|, so that all of it depends on x = λΔ alone, and paths have p − 1 derivatives.
+geometric mean of abs(λ_j), so that all of it depends on x = λΔ alone, and paths have p − 1 derivatives.
 """
 
 import math
@@ -44,7 +44,7 @@ class AllPole:
     P: Float[Tensor, "p p"]
     rate: float
     error: float
-    """max |κ − its approximation| over all distances."""
+    """The largest distance of κ from its approximation, over all distances."""
 
     def steps(self, x: Float[Tensor, "*b"]) -> Steps:
         """A and Q over x = λΔ: short ones by series, every entry to all its digits; Q(2x) = Q + A Q Aᵀ adds."""
