@@ -44,7 +44,7 @@ class StateSpace(ABC):
         """The covariance of a state of which nothing is known; K or 1."""
 
     def error(self) -> Float[Tensor, "K"]:
-        """The largest distance of κ from that of its chain, of every latent or of all; zero where the chain is exact."""
+        """The largest distance of κ from that of its chain, of each latent or of all; zero where the chain is exact."""
         return torch.zeros(1, dtype=torch.float64)
 
     @property
