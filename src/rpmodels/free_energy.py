@@ -103,10 +103,10 @@ def free_energy(
         recognition = recognition + factor.masked(log_f).sum(-1)
         local = step.local.of(name)
         each = [
-            share * mixture.expected_log(factor, member, approximation, local)
+            (share, mixture.expected_log(factor, member, approximation, local))
             for share, member in posterior.members(factor.targets)
         ]
-        log_mixture = torch.stack(each).sum(0)
+        log_mixture = each[0][1] if len(each) == 1 else torch.stack([share * value for share, value in each]).sum(0)
         mixture_term = mixture_term - factor.masked(log_mixture).sum(-1)
         log_atoms = log_atoms + factor.masked(mixture.surprise(factor, own_count)).sum(-1)
     parameters = (-step.prior.parameter_kl() / n_observations).expand(kl.shape)

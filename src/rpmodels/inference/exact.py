@@ -29,8 +29,8 @@ class ExactEStep(EStep[Prior]):
             raise errors.needs_a_table(type(mixture).__name__)
 
     def __call__(self, step: Step[Prior], approximation: ExpectedLogMixture) -> Posterior:
-        """q(Z) ∝ p(Z) ∏_jt f_j/F_j over what is present."""
-        return step.prior.condition(self.potentials(step), step.sites).stationary()
+        """q(Z) ∝ p(Z) ∏_jt f_j/F_j over what is present: F does not change with q there, and no gradient is lost."""
+        return step.prior.condition(self.potentials(step).detach(), step.sites).stationary()
 
     def potentials(self, step: Step[Prior], before: HasMarginals | None = None) -> Float[Tensor, "N T D"]:
         """Σ_j log f_j/F_j, whatever q is."""

@@ -120,7 +120,6 @@ def steps(
     """Gradient steps for as long as the caller asks, one per (batch, seed)."""
     parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     others = objective.group
-    limit = float("inf") if max_gradient_norm is None else max_gradient_norm
     # Optimisers that search along a line (LBFGS) must evaluate the objective themselves.
     searches = inspect.signature(type(optimiser).step).parameters["closure"].default is inspect.Parameter.empty
     for step, (batch, seed) in enumerate(batches, start + 1):
@@ -131,7 +130,7 @@ def steps(
                 terms = objective(batch)
                 (-terms[GOAL]).backward()
             summed = others.sum_gradients(parameters, torch.stack([each.detach() for each in terms.values()]))
-            return dict(zip(terms, summed, strict=True)), torch.nn.utils.clip_grad_norm_(parameters, limit)
+            return dict(zip(terms, summed, strict=True)), _clipped(parameters, max_gradient_norm)
 
         terms, norm = forward_backward()
         values = dict(zip(terms, torch.stack([*terms.values()]).tolist(), strict=True))
@@ -153,6 +152,14 @@ def learning_rate(optimiser: Optimizer) -> float:
     """As the user gave it and the schedule left it: of a parameter whose gain is 1."""
     first = optimiser.param_groups[0]
     return float(first["lr"]) / float(first.get("gain", 1.0))
+
+
+def _clipped(parameters: list[nn.Parameter], limit: float | None) -> Tensor:
+    """The norm of the gradient, which then is no longer than the limit."""
+    if limit is not None:
+        return torch.nn.utils.clip_grad_norm_(parameters, limit)
+    gradients = [each.grad for each in parameters if each.grad is not None]
+    return torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
 
 
 def _advance(scheduler: LRScheduler | None, goal: float) -> None:

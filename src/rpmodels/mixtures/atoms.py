@@ -2,16 +2,16 @@
 
 import copy
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rpmodels import checks
+from rpmodels import checks, kernels
 from rpmodels.carriers import Factor
-from rpmodels.families import Family
-from rpmodels.mixtures.mixture import AtomMixture
+from rpmodels.families import Family, InPlacePairs
+from rpmodels.mixtures.mixture import AtomMixture, Normalisers
 
 
 class AtomPolicy(ABC):
@@ -64,8 +64,9 @@ class PerSite(AtomPolicy):
         weights: Float[Tensor, "N *T"],
     ) -> AtomMixture:
         """Atoms along the observations, sites kept apart."""
-        log_count = _log_count(factor, weights)
-        return AtomMixture(family, reference, self.shared, g=factor.g.transpose(0, 1), log_count=log_count.T)
+        log_count, g = _log_count(factor, weights).T, factor.g.transpose(0, 1)
+        known = _normalisers(family, reference, factor.g, g, lambda values: values.T)
+        return AtomMixture(family, reference, self.shared, g, log_count, normalisers=known)
 
 
 class Pooled(AtomPolicy):
@@ -95,10 +96,9 @@ class Pooled(AtomPolicy):
         weights: Float[Tensor, "N *T"],
     ) -> AtomMixture:
         """Atoms along observations and sites."""
-        log_count = _log_count(factor, weights)
-        return AtomMixture(
-            family, reference, self.shared, g=factor.g.flatten(0, 1)[None], log_count=log_count.reshape(1, -1)
-        )
+        log_count, g = _log_count(factor, weights).reshape(1, -1), factor.g.flatten(0, 1)[None]
+        known = _normalisers(family, reference, factor.g, g, lambda values: values.reshape(1, -1))
+        return AtomMixture(family, reference, self.shared, g, log_count, normalisers=known)
 
     def for_a_step(
         self,
@@ -115,8 +115,7 @@ class Pooled(AtomPolicy):
         if sample is None or len(real) <= sample:
             return whole
         drawn = real[torch.randperm(len(real))[:sample].to(real.device)]
-        some = replace(whole, g=whole.g[:, drawn], log_count=whole.log_count[:, drawn])
-        return some.with_own(own, reference)
+        return whole.some(drawn).with_own(own, reference)
 
     def _drawn(self, own: Factor) -> int | None:
         if self.sample is None or self.pairs is None or not self._last:
@@ -128,6 +127,19 @@ class Pooled(AtomPolicy):
         last = copy.copy(self)
         last._last = True
         return last
+
+
+def _normalisers(
+    family: Family, reference: Tensor, own: Tensor, atoms: Tensor, arranged: Callable[[Tensor], Tensor]
+) -> Normalisers | None:
+    """Φ(η₀ + g) of factors, and the same as atoms, beside compiled loops.
+
+    In torch each is found by itself: their gradients are added up in another order, and fits keep their numbers.
+    """
+    if not isinstance(family, InPlacePairs) or not kernels.serve(own):
+        return None
+    values = family.log_normaliser(reference + own)
+    return Normalisers(reference, ((own, values), (atoms, arranged(values))))
 
 
 def _log_count(factor: Factor, weights: Float[Tensor, "N *T"]) -> Float[Tensor, "N T"]:

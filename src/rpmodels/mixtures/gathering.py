@@ -8,8 +8,9 @@ from torch import Tensor
 
 from rpmodels.communicator import Communicator
 from rpmodels.linalg import log_sum_exp
-from rpmodels.mixtures.mixture import AtomMixture, Mixture, TableMixture
+from rpmodels.mixtures.mixture import AtomMixture, Mixture
 from rpmodels.mixtures.population import PopulationMixture
+from rpmodels.mixtures.table import TableMixture
 
 
 def of_all_processes(mixtures: Mapping[str, Mixture], communicator: Communicator) -> dict[str, Mixture]:

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, Generic, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rpmodels.carriers import Factor, NamedTensors, SiteMarginal
@@ -63,7 +63,11 @@ class Mixture(ABC, Generic[F_co]):
 
     def log_shift(self, g: Float[Tensor, "N T D"]) -> Float[Tensor, "N T"]:
         """Φ(η₀+g) − Φ(η₀): what normalises a factor with potential g."""
-        return self.family.log_normaliser(self.reference + g) - self._log_normaliser
+        return self._normaliser(g) - self._log_normaliser
+
+    def _normaliser(self, g: Float[Tensor, "N T D"]) -> Float[Tensor, "N T"]:
+        """Φ(η₀+g)."""
+        return self.family.log_normaliser(self.reference + g)
 
     def log_normaliser_of(self, factor: Factor) -> Float[Tensor, "N T"]:
         """What normalises f_j at every site, relative to the reference."""
@@ -104,23 +108,46 @@ class Mixture(ABC, Generic[F_co]):
 
 
 @dataclass(frozen=True)
+class Normalisers:
+    """Φ(η₀ + g) of the factors that a mixture was collected from, which is asked for by atoms, own atoms and f_j."""
+
+    reference: Float[Tensor, "#S D"]
+    of: tuple[tuple[Float[Tensor, "..."], Float[Tensor, "..."]], ...]
+    """These g, and Φ of each."""
+
+    def known(self, reference: Tensor, g: Tensor) -> Tensor | None:
+        """Φ of these very numbers, if it is among them."""
+        found = (value for each, value in self.of if each is g)
+        return next(found, None) if reference is self.reference else None
+
+
+@dataclass(frozen=True)
 class AtomMixture(Mixture[F_co]):
     """Atoms kept one by one, for latents that are not finite."""
 
     g: Float[Tensor, "S A D"]
     log_count: Float[Tensor, "S A"]
     own: Factor | None = None
+    normalisers: Normalisers | None = None
 
     @cached_property
     def log_total(self) -> Float[Tensor, "..."]:
         """log Σ_m c_m at every site."""
         shared = log_sum_exp(self.log_count)
-        return shared if self.own is None else reduce.log_add_exp(shared, _own_log_count(self.own, shared))
+        return shared if self.own is None else reduce.log_add_exp(shared, own_log_count(self.own, shared))
 
     def detached(self) -> "AtomMixture[F_co]":
         """The same atoms, constant for the gradient."""
         own = None if self.own is None else replace(self.own, g=self.own.g.detach())
         return replace(self, reference=self.reference.detach(), g=self.g.detach(), own=own)
+
+    def some(self, drawn: Int[Tensor, "a"]) -> "AtomMixture[F_co]":
+        """These atoms alone."""
+        g, normaliser = self.g[:, drawn], self._known(self.g)
+        kept = self.normalisers
+        if kept is not None and normaliser is not None:
+            kept = Normalisers(kept.reference, (*kept.of, (g, normaliser[:, drawn])))
+        return replace(self, g=g, log_count=self.log_count[:, drawn], normalisers=kept)
 
     def where_atoms(self, values: Float[Tensor, "N T"]) -> Float[Tensor, "N T"]:
         """`values` at sites that have atoms, zero at those that have none."""
@@ -204,12 +231,22 @@ class AtomMixture(Mixture[F_co]):
 
     def _log_weight(self) -> Float[Tensor, "S A"]:
         """log c_m − Φ(η₀+g_m) + Φ(η₀)."""
-        normaliser = self.family.log_normaliser(self.reference[:, None] + self.g)
+        normaliser = self._known(self.g)
+        if normaliser is None:
+            normaliser = self.family.log_normaliser(self.reference[:, None] + self.g)
         return self.log_count - normaliser + self._log_normaliser[:, None]
+
+    def _known(self, g: Tensor) -> Tensor | None:
+        return None if self.normalisers is None else self.normalisers.known(self.reference, g)
+
+    def _normaliser(self, g: Float[Tensor, "N T D"]) -> Float[Tensor, "N T"]:
+        """Φ(η₀+g), once for the factors that it was collected from."""
+        known = self._known(g)
+        return super()._normaliser(g) if known is None else known
 
     def _own_pairs(self, own: Factor) -> tuple[Float[Tensor, "N T 1 D"], Float[Tensor, "N T 1"]]:
         shift = self.log_shift(own.g)
-        return own.g[:, :, None], (_own_log_count(own, shift) - shift)[:, :, None]
+        return own.g[:, :, None], (own_log_count(own, shift) - shift)[:, :, None]
 
     def _normalised(self, total: Float[Tensor, "n s *more"]) -> Float[Tensor, "n s *more"]:
         log_total = self.log_total if self.own is not None else self.log_total[None]
@@ -223,7 +260,7 @@ class AtomMixture(Mixture[F_co]):
         """Cut, or continued without atoms."""
         if self.shared:
             return self
-        g, log_count = _resized(self.g, sites, 0.0), _resized(self.log_count, sites, -torch.inf)
+        g, log_count = resized(self.g, sites, 0.0), resized(self.log_count, sites, -torch.inf)
         return replace(self, reference=reference, g=g, log_count=log_count)
 
     def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "AtomMixture[F_co]":
@@ -231,69 +268,13 @@ class AtomMixture(Mixture[F_co]):
         return replace(self.at_sites(own.g.shape[1], reference), own=None if self.drawn else own)
 
 
-@dataclass(frozen=True)
-class TableMixture(Mixture[FiniteSupport]):
-    """K numbers per site, for latents of finite support: the atoms are summed once and forgotten."""
-
-    log_mass: Float[Tensor, "S K"]
-    log_shared_total: Float[Tensor, "S"]
-    own: Factor | None = None
-
-    @property
-    def log_total(self) -> Float[Tensor, "..."]:
-        """log Σ_m c_m at every site."""
-        shared = self.log_shared_total
-        return shared if self.own is None else reduce.log_add_exp(shared, _own_log_count(self.own, shared))
-
-    def at_sites(self, sites: int, reference: Float[Tensor, "#T D"]) -> "TableMixture":
-        """Cut, or continued without atoms."""
-        if self.shared:
-            return self
-        log_mass, total = (_resized(each, sites, -torch.inf) for each in (self.log_mass, self.log_shared_total))
-        return replace(self, reference=reference, log_mass=log_mass, log_shared_total=total)
-
-    def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "TableMixture":
-        """The table plus each site's own atom."""
-        return replace(self.at_sites(own.g.shape[1], reference), own=None if self.drawn else own)
-
-    def log_ratio(self) -> Float[Tensor, "n s K"]:
-        """log F_j(k)/r(k), r the reference; zero where a site has no atoms at all. Axes n, s broadcast."""
-        mass = self.log_mass[None]
-        reference = self.family.log_probabilities(self.reference)
-        if self.own is not None:
-            own = self.family.log_probabilities(self.reference + self.own.g)
-            count = _own_log_count(self.own, self.log_shared_total)
-            mass = reduce.log_add_exp(mass, own + count[..., None])
-        total = self.log_total if self.own is not None else self.log_total[None]
-        empty = torch.isneginf(total)[..., None]
-        safe = torch.where(empty, torch.zeros_like(mass), mass - torch.nan_to_num(total)[..., None])
-        return torch.where(empty, torch.zeros_like(safe), safe - reference)
-
-
-def tabulate(mixture: AtomMixture[FiniteSupport]) -> TableMixture:
-    """Σ_m c_m f_j(k|x_m) for every state k, by the one reduction over atoms."""
-    sites, atoms, _ = mixture.g.shape
-
-    def pairs(block: slice) -> Tensor:  # [S, K, a]
-        eta = mixture.reference[:, None] + mixture.g[:, block]
-        return (mixture.family.log_probabilities(eta) + mixture.log_count[:, block, None]).mT
-
-    states = mixture.reference.shape[-1]
-    return TableMixture(
-        mixture.family,
-        mixture.reference,
-        mixture.shared,
-        log_mass=reduce.over_atoms(pairs, atoms, sites * states),
-        log_shared_total=log_sum_exp(mixture.log_count),
-        drawn=mixture.drawn,
-    )
-
-
-def _own_log_count(own: Factor, like: Tensor) -> Float[Tensor, "N T"]:
+def own_log_count(own: Factor, like: Tensor) -> Float[Tensor, "N T"]:
+    """Of every site's own atom: 0, or −∞ where it is absent."""
     return own.present.to(like.dtype).log()
 
 
-def _resized(values: Float[Tensor, "S *rest"], sites: int, fill: float) -> Float[Tensor, "S2 *rest"]:
+def resized(values: Float[Tensor, "S *rest"], sites: int, fill: float) -> Float[Tensor, "S2 *rest"]:
+    """Cut, or continued with this number."""
     have = values.shape[0]
     if have >= sites:
         return values[:sites]

@@ -70,6 +70,7 @@ class Affine(Scaling):
         self.register_buffer("scale", scale.double())
         self.clip = clip
         self.root = root
+        self._looked: tuple[Tensor | None, Tensor | None, tuple[int, int], bool] = (None, None, (0, 0), False)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "Affine":
         return cast("Affine", super()._apply(kept_double(fn), recurse))  # type: ignore[no-untyped-call]
@@ -94,8 +95,14 @@ class Affine(Scaling):
         return ((values - self.offset.to(wide)) / self.scale.to(wide)).to(dtype)
 
     def _beyond(self) -> bool:
-        near = (self.scale > TINY).all() & (self.scale + self.offset.abs() < HUGE).all()
-        return bool(self.scale.numel()) and not bool(near)
+        """Whether single precision is too small for these numbers, which are looked at when they change."""
+        versions = (self.offset._version, self.scale._version)
+        offset, scale, before, beyond = self._looked
+        if offset is not self.offset or scale is not self.scale or before != versions:
+            near = (self.scale > TINY).all() & (self.scale + self.offset.abs() < HUGE).all()
+            beyond = bool(self.scale.numel()) and not bool(near)
+            self._looked = (self.offset, self.scale, versions, beyond)
+        return beyond
 
     def extra_repr(self) -> str:
         """Shown by print(model)."""

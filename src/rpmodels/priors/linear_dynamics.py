@@ -8,6 +8,7 @@ A, B and Q are point estimates, or the mean of a q(A, B, Q) of the conjugate for
 """
 
 from collections.abc import Mapping
+from functools import cache
 
 import torch
 from jaxtyping import Complex, Float, Int
@@ -120,11 +121,10 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian], HasF
 
     def reference(self, sites: Sites, shared: bool) -> Float[Tensor, "S D"]:
         """N(0, I) at every site; with inputs, what they make of it on average over trials and times."""
-        eye = self._eye()
-        mean, covariance = eye[0] * 0.0, eye
-        if self.n_inputs:
-            transition = self.transition()
-            mean, covariance = self.inputs.spread(transition.A, transition.Q)
+        if not self.n_inputs:
+            return _standard(self._family).to(self.raw)
+        transition = self.transition()
+        mean, covariance = self.inputs.spread(transition.A, transition.Q)
         natural: Tensor = self._family.natural(mean[None], self._family.spread(covariance[None, None]))
         return natural.to(self.raw.dtype)
 
@@ -223,7 +223,7 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian], HasF
 
     def parameter_kl(self) -> Float[Tensor, ""]:
         """KL(q(A, B, Q)‖p(A, B, Q)); zero for point estimates."""
-        return self.belief.kl(self._mean()).to(self.raw.dtype)
+        return self.belief.kl(self._mean).to(self.raw)
 
     # ---- as time goes by -----------------------------------------------------------------------
 
@@ -269,3 +269,10 @@ class LinearDynamicsPrior(HasLogDensity[Gaussian], HasCovariance[Gaussian], HasF
         known = None if u is None else self.inputs.scaled(u)
         paths = [kalman.ahead(each.step, each.B, now, steps, known) for each in self.belief.drawn(self._mean())]
         return kalman.mixed(paths).to(mean.dtype)
+
+
+@cache
+def _standard(family: Gaussian) -> Float[Tensor, "1 D"]:
+    """N(0, I), in double precision."""
+    eye = torch.eye(family.latents, dtype=torch.float64)
+    return family.natural(eye[:1] * 0.0, family.spread(eye[None, None]))

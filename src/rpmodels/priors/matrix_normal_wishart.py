@@ -75,8 +75,8 @@ class Belief(nn.Module, ABC):
         """The closed-form part of the M-step, from a batch that is this fraction of the data."""
 
     @abstractmethod
-    def kl(self, mean: Dynamics) -> Float[Tensor, ""]:
-        """KL(q(A, B, Q)‖p(A, B, Q)), q with this mean."""
+    def kl(self, mean: Callable[[], Dynamics]) -> Float[Tensor, ""]:
+        """KL(q(A, B, Q)‖p(A, B, Q)), q with this mean, which is found where it is wanted."""
 
     @abstractmethod
     def drawn(self, mean: Dynamics) -> list[Dynamics]:
@@ -98,9 +98,9 @@ class PointEstimate(Belief):
     def update(self, sums: Mapping[str, Tensor], fraction: float) -> None:
         """Nothing."""
 
-    def kl(self, mean: Dynamics) -> Float[Tensor, ""]:
+    def kl(self, mean: Callable[[], Dynamics]) -> Float[Tensor, ""]:
         """Zero."""
-        return torch.zeros_like(mean.step.log_det)
+        return torch.zeros((), dtype=torch.float64)
 
     def drawn(self, mean: Dynamics) -> list[Dynamics]:
         """The mean."""
@@ -185,9 +185,9 @@ class MatrixNormalWishart(Belief):
 
     # ---- over the parameters ----------------------------------------------------------------
 
-    def kl(self, mean: Dynamics) -> Float[Tensor, ""]:
+    def kl(self, mean: Callable[[], Dynamics]) -> Float[Tensor, ""]:
         """⟨KL of C given Λ⟩ + KL of Λ."""
-        size, nu, nu_0, (step, B) = self.latents, self.nu, self._nu_0(), mean
+        size, nu, nu_0, (step, B) = self.latents, self.nu, self._nu_0(), mean()
         inverse, log_det = linalg.inverse_and_log_det(self.omega, "what is known of the dynamics")
         width, eye = len(inverse), torch.eye(size).to(step.A)
         off = torch.cat([step.A - self.memory * eye, B], 1)

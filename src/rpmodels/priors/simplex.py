@@ -109,9 +109,11 @@ class LearnedSimplex(Simplex):
         """
         if not bool(self.count.any()):  # as if all the data had so far agreed with where π starts
             self.count.copy_(self.probabilities() * counts.sum(-1, keepdim=True) / fraction)
-        self.count.copy_((1 - fraction) * self.count + counts)
+        self.count.mul_(1 - fraction).add_(counts)
         total = self.count.sum(-1, keepdim=True)
-        updated = torch.where(total > 0, self.count / total.clamp_min(1e-30), self.probabilities())
+        updated = self.count / total
+        if not bool((total > 0).all()):
+            updated = torch.where(total > 0, updated, self.probabilities())
         self.log_pi.copy_(_safe_log(updated))
 
     def restart(self, pi: Float[Tensor, "R K"]) -> None:
