@@ -22,10 +22,29 @@ def log_sum_normalisers(
 
 
 def log_normalisers(family: InPlacePairs, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b"]:
-    """Φ(η): the same with one atom that says nothing. Not a number where Λ is not positive definite."""
-    rows = eta.reshape(1, -1, eta.shape[-1])
-    nothing = rows.new_zeros(1, 1, eta.shape[-1])
-    return log_sum_normalisers(family, rows, nothing, nothing[..., 0]).reshape(eta.shape[:-1])
+    """Φ(η). Not a number where Λ is not positive definite."""
+    value: Tensor = _LogNormalisers.apply(family, eta)  # type: ignore[no-untyped-call]
+    return value
+
+
+class _LogNormalisers(torch.autograd.Function):
+    """Φ and, where a gradient will be asked for, μ, in one pass."""
+
+    @staticmethod
+    def forward(ctx: Any, family: InPlacePairs, eta: Tensor) -> Tensor:
+        rows = kernels.array(eta).reshape(-1, eta.shape[-1])
+        value, mean = np.empty_like(rows[:, 0]), np.empty_like(rows if ctx.needs_input_grad[1] else rows[:0])
+        kernels.loops(family.loops).normalisers(rows, family.latents, value, mean)
+        ctx.save_for_backward(eta)
+        ctx.family, ctx.mean = family, mean
+        return torch.from_numpy(value).view(eta.shape[:-1])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor]:
+        (eta,) = ctx.saved_tensors
+        # Whoever wants second derivatives goes on from here.
+        mean = ctx.family.mean(eta) if torch.is_grad_enabled() else torch.from_numpy(ctx.mean).view(eta.shape)
+        return None, mean * grads[0][..., None]
 
 
 class _LogSum(torch.autograd.Function):

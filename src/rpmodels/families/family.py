@@ -102,10 +102,12 @@ class Reparametrised(Samplable):
 
 
 class InPlacePairs(Family):
-    """Computes Φ(a + g_m) of all pairs of sites and atoms in buffers that are handed to it.
+    """Computes Φ(a + g_m) of all pairs of sites and atoms in buffers that are handed to it; of K latents.
 
     a is [n, T, D], g [S, A, D] with S = T or 1; buffers are [n, T, A].
     """
+
+    latents: int
 
     @property
     @abstractmethod

@@ -13,8 +13,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from rpmodels import linalg
+from rpmodels import kernels, linalg
 from rpmodels.carriers import Targets
+from rpmodels.families import compiled_pairs
 from rpmodels.families.family import Family, Gaussian, HasStatisticCovariance, InPlacePairs
 
 SQRT2 = math.sqrt(2.0)
@@ -83,6 +84,8 @@ class DiagonalGaussian(Gaussian, HasStatisticCovariance, InPlacePairs):
 
     def log_normaliser(self, eta: Float[Tensor, "*b D"]) -> Float[Tensor, "*b"]:
         """Φ = Σ_k ½ (Λm)²/Λ − ½ log Λ + ½ log 2π."""
+        if kernels.serve(eta):
+            return compiled_pairs.log_normalisers(self, eta)
         value: Tensor = _LogNormaliser.apply(eta)  # type: ignore[no-untyped-call]
         return value
 

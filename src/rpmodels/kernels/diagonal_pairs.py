@@ -60,6 +60,28 @@ def pull(a: Any, g: Any, weight: Any, total: Any, grad: Any, by_a: Any, by_g: An
 
 
 @plain
+def normalisers(eta: Any, latents: int, value: Any, mean: Any) -> None:
+    """Φ of every row [h, −½ λ], and μ = ∂Φ/∂η where there is room for it; not a number where λ < 0."""
+    half, dtype = eta.dtype.type(0.5), eta.dtype
+    h, variance, summed = np.zeros(ROWS, dtype), np.ones(ROWS, dtype), np.empty(ROWS, dtype)
+    for begin in range(0, len(eta), ROWS):
+        width = min(ROWS, len(eta) - begin)
+        summed[:] = dtype.type(latents * HALF_LOG_2PI)
+        for k in range(latents):
+            for r in range(width):
+                h[r], variance[r] = eta[begin + r, k], eta[begin + r, latents + k]
+            for r in range(ROWS):  # of all, as what a vector loop leaves over might be rounded otherwise
+                variance[r] = -half / variance[r]
+                summed[r] += half * (h[r] * h[r] * variance[r] + log(variance[r]))
+            if len(mean):
+                for r in range(width):
+                    m = h[r] * variance[r]
+                    mean[begin + r, k], mean[begin + r, latents + k] = m, m * m + variance[r]
+        for r in range(width):
+            value[begin + r] = summed[r]
+
+
+@plain
 def _terms(a: Any, g: Any, weight: Any, terms: Any, product: Any, begin: int, width: int) -> None:
     """One logarithm for two latents: of more the product might overflow."""
     latents, half, one = len(a) // 2, a.dtype.type(0.5), a.dtype.type(1.0)

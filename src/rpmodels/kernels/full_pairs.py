@@ -17,6 +17,8 @@ CACHE = 2**18
 """Bytes for all numbers of the pairs at hand."""
 MOST = 1024
 """Pairs at a time."""
+LANES = 256
+"""Rows at a time, where there are no pairs."""
 STEP = 64
 """Their number is a multiple of it: what a vector loop leaves over it does one by one."""
 
@@ -75,6 +77,55 @@ def pull(a: Any, g: Any, weight: Any, total: Any, grad: Any, by_a: Any, by_g: An
                 for d in range(numbers):
                     for m in range(count):
                         by_g[s, first + m, d] += add_and_sum(by_a[s, d, begin:], work[d, m * width :], width)
+
+
+@plain
+def normalisers(eta: Any, latents: int, value: Any, mean: Any) -> None:
+    """Φ of every row [h, vec −½ Λ], and μ = ∂Φ/∂η where there is room for it; not a number where Λ is not positive."""
+    half, inverse = eta.dtype.type(0.5), place(latents, latents, 0)
+    work, summed = np.empty((rows_of(latents), LANES), eta.dtype), np.empty(LANES, eta.dtype)
+    for begin in range(0, len(eta), LANES):
+        count = min(LANES, len(eta) - begin)
+        _load(work, eta[begin : begin + count], latents)
+        eliminate(work, latents, LANES)
+        summed[:] = eta.dtype.type(latents * HALF_LOG_2PI)
+        for k in range(latents):
+            y, own, pivot = work[k], work[inverse + k], work[place(latents, k, k)]
+            for r in range(LANES):
+                summed[r] += half * (y[r] * y[r] * own[r] - log(pivot[r]))
+        value[begin : begin + count] = summed[:count]
+        if len(mean):
+            invert(work, latents, LANES)
+            _store(work, latents, mean[begin : begin + count])
+
+
+@plain
+def _load(work: Any, eta: Any, latents: int) -> None:
+    """h and Λ of these rows; lanes beyond them are standard normal."""
+    for k in range(latents):
+        work[k] = 0
+        for r in range(len(eta)):
+            work[k, r] = eta[r, k]
+    for i in range(latents):
+        for j in range(i + 1):
+            row, one, other = work[place(latents, i, j)], latents * (i + 1) + j, latents * (j + 1) + i
+            row[:] = 1 if i == j else 0
+            for r in range(len(eta)):
+                row[r] = -eta[r, one] - eta[r, other]
+
+
+@plain
+def _store(work: Any, latents: int, mean: Any) -> None:
+    """[m, vec S + mmᵀ]."""
+    for i in range(latents):
+        for r in range(len(mean)):
+            mean[r, i] = work[i, r]
+        for j in range(i + 1):
+            row, one, other = work[place(latents, i, j)], latents * (i + 1) + j, latents * (j + 1) + i
+            for r in range(len(mean)):
+                second = row[r] + work[i, r] * work[j, r]
+                mean[r, one] = second
+                mean[r, other] = second
 
 
 @plain
