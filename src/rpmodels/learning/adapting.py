@@ -60,8 +60,8 @@ class Shift:
 
     def __str__(self) -> str:
         return (
-            f"{self.gain:+.4f} nats per observation by another prior ({self.held_out:+.4f} ± {self.error:.2g} held out, "
-            f"{self.n_observations} observations), p = {self.p_value:.2g} of no shift"
+            f"{self.gain:+.4f} nats per observation by another prior ({self.held_out:+.4f} ± {self.error:.2g} held "
+            f"out, {self.n_observations} observations), p = {self.p_value:.2g} of no shift"
         )
 
 
@@ -90,8 +90,8 @@ def shift_of(model: FittedRPM, found: FittedRPM, observations: Observations) -> 
 
     Were the prior of the fit the true one, W_new/W_old of a half would have mean one, because W_new is a density that
     this half had no part in; so by Markov P(mean of the two ratios ≥ 1/α) ≤ α, whatever the number of observations and
-    wherever the prior is. That of 2 Δ log W against χ² is not so: probabilities at zero, states that are alike, or
-    bounds in the place of likelihoods. It costs some power: about log 1/α nats more are needed.
+    wherever the prior is; 2 Δ log W against χ² fails at probabilities of zero and where states are alike. It costs some
+    power: log 1/α nats in all are needed. Of bounds in the place of log W it compares the bounds.
     """
     usable = observations.usable()
     gain = _ratios(model, found, observations.subset(usable))
@@ -121,7 +121,9 @@ def _freeze(model: FittedRPM, observations: Observations) -> None:
         if not reference.requires_grad:
             return
         some = torch.linspace(1.0, 2.0, reference.numel(), dtype=reference.dtype, device=reference.device)
-        seen = torch.autograd.grad((reference.flatten() * some).sum(), parameters, allow_unused=True)
+        seen: Sequence[Tensor | None] = torch.autograd.grad(
+            (reference.flatten() * some).sum(), parameters, allow_unused=True
+        )
     for each, moves in zip(parameters, seen, strict=True):
         each.requires_grad_(moves is None or not bool(moves.any()))
 
@@ -161,7 +163,7 @@ class PriorObjective(OfRPM):
 
     def evaluate(self) -> list[Posterior]:
         """q of every batch."""
-        e_step, approximation = (each.for_new_data() for each in (self.model.e_step, self.model.expected_log_mixture))
+        e_step, approximation = self.model.e_step.for_new_data(), self.model.expected_log_mixture.for_new_data()
         return [e_step(step, approximation) for step, _ in self.steps]
 
     def forward(self, batch: Batch) -> Mapping[str, Tensor]:

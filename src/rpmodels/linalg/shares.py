@@ -1,6 +1,5 @@
 """Shares of components by maximum likelihood: a concave problem, solved to its optimum with a certificate."""
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -41,9 +40,7 @@ def best_shares(log_ratio: Float[Tensor, "N K"], weights: Float[Tensor, "N"]) ->
     return pi / pi.sum()
 
 
-def _gradient(
-    ratio: Float[Tensor, "N K"], weights: Float[Tensor, "N"], pi: Float[Tensor, "K"]
-) -> Float[Tensor, "K"]:
+def _gradient(ratio: Float[Tensor, "N K"], weights: Float[Tensor, "N"], pi: Float[Tensor, "K"]) -> Float[Tensor, "K"]:
     """Σ_n w_n r_nk/(Rπ)_n: what EM multiplies π with."""
     return (weights / (ratio @ pi)) @ ratio
 
