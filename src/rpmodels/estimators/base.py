@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rpmodels import checks, errors
 from rpmodels.estimators import files, summary, tables
+from rpmodels.estimators.adapting import WithAdapting
 from rpmodels.estimators.description import Latents
 from rpmodels.estimators.drift import heed
 from rpmodels.estimators.fit import Fit, fit_to
@@ -31,7 +32,7 @@ Estimator = TypeVar("Estimator", bound="RPMEstimator")
 CHECKPOINT_EVERY = 30.0
 
 
-class RPMEstimator(Results, WithGenerativeSide, Planning, ABC):
+class RPMEstimator(Results, WithGenerativeSide, Planning, WithAdapting, ABC):
     """fit / score / score_samples in scikit-learn's manner. A subclass builds the model and names its verbs."""
 
     gaps: ClassVar[bool] = False

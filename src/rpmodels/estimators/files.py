@@ -17,6 +17,7 @@ from rpmodels.estimators.names import check, flat, nested
 from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
 from rpmodels.learning import Attempt, device_of, dtype_of
+from rpmodels.learning.adapting import Shift
 from rpmodels.learning.consumers import HistoryTable
 from rpmodels.persistence import (
     Frugal,
@@ -58,6 +59,8 @@ OF_TABLES: Mapping[str, checks.Rule] = {
     "n_features_in_": checks.Integer(0), "feature_names_in_": checks.Instance(np.ndarray),
 }  # fmt: skip
 """What scikit-learn remembers of a table; other forms of data leave none."""
+SHIFT = "shift_"
+"""Of models whose prior was adapted."""
 
 
 def save(estimator: Any, model: FittedRPM, path: str | Path) -> None:
@@ -69,7 +72,8 @@ def save(estimator: Any, model: FittedRPM, path: str | Path) -> None:
         "arguments": {name: to_plain(each) for name, each in flat(estimator).items()},
         "fitted": {
             name: to_plain(getattr(estimator, name)) for name in (*PLAIN, *OF_TABLES) if hasattr(estimator, name)
-        },
+        }
+        | ({SHIFT: to_plain(asdict(estimator.shift_))} if hasattr(estimator, SHIFT) else {}),
         "restarts": [to_plain(asdict(attempt)) for attempt in estimator.restarts_],
         "score": to_plain(list(score.plain)),
         "history": list(estimator.history_),
@@ -165,6 +169,8 @@ def _device(saved: Any) -> str:
 
 def _remember(estimator: Any, opened: Opened) -> None:
     found = {name: from_plain(value, str) for name, value in opened.about["fitted"].items()}
+    if SHIFT in found:
+        estimator.shift_ = Shift(**found.pop(SHIFT))
     known = {**PLAIN, **OF_TABLES}
     if not set(found) <= set(known) or not set(PLAIN) - set(found) <= set(() if opened.format > 3 else LATER):
         raise errors.bad_value("fitted attributes", f"{', '.join(PLAIN)}", ", ".join(found))

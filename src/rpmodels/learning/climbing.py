@@ -12,7 +12,7 @@ from rpmodels import errors
 from rpmodels.carriers import Batch
 from rpmodels.families import Gaussian
 from rpmodels.learning.loop import GOAL
-from rpmodels.learning.objective import RPMObjective
+from rpmodels.learning.objective import OfRPM
 from rpmodels.learning.trainable import copied
 from rpmodels.observations import Observations
 
@@ -34,7 +34,7 @@ class Penalty:
 
     strength: float
 
-    def of(self, objective: RPMObjective) -> Float[Tensor, ""]:
+    def of(self, objective: OfRPM) -> Float[Tensor, ""]:
         """Nats per observation."""
         total = torch.zeros((), dtype=objective.model.dtype, device=objective.model.device)
         if self.strength == 0:
@@ -50,7 +50,7 @@ class Penalty:
         return 0.5 * self.strength / objective.n_observations * total
 
     @torch.no_grad()
-    def value(self, objective: RPMObjective) -> float:
+    def value(self, objective: OfRPM) -> float:
         """The same as a number."""
         return float(self.of(objective))
 
@@ -70,7 +70,7 @@ class Climbed:
 
 
 def climb(
-    objective: RPMObjective, observations: Observations, penalty: Penalty, rounds: int, iterations: int = ITERATIONS
+    objective: OfRPM, observations: Observations, penalty: Penalty, rounds: int, iterations: int = ITERATIONS
 ) -> Climbed:
     """Parameters are changed in place; `objective` is in evaluation mode.
 
@@ -100,7 +100,7 @@ def climb(
         return Climbed(reached - before, reached, value, still)
 
 
-def _round(objective: RPMObjective, batch: Batch, penalty: Penalty, optimiser: torch.optim.LBFGS) -> float:
+def _round(objective: OfRPM, batch: Batch, penalty: Penalty, optimiser: torch.optim.LBFGS) -> float:
     """The value that some iterations lead to; NaN where numbers fail."""
 
     def closure() -> Tensor:
@@ -115,7 +115,7 @@ def _round(objective: RPMObjective, batch: Batch, penalty: Penalty, optimiser: t
         return math.nan
 
 
-def lbfgs(objective: RPMObjective, iterations: int = ITERATIONS) -> torch.optim.LBFGS:
+def lbfgs(objective: OfRPM, iterations: int = ITERATIONS) -> torch.optim.LBFGS:
     """On all parameters, so many iterations a round."""
     parameters = [each for each in objective.parameters() if each.requires_grad]
     return torch.optim.LBFGS(
@@ -123,7 +123,7 @@ def lbfgs(objective: RPMObjective, iterations: int = ITERATIONS) -> torch.optim.
     )
 
 
-def loss_of(objective: RPMObjective, batch: Batch, penalty: Penalty) -> Tensor:
+def loss_of(objective: OfRPM, batch: Batch, penalty: Penalty) -> Tensor:
     """What is minimised, and its gradient in the parameters."""
     objective.zero_grad(set_to_none=True)
     loss: Tensor = penalty.of(objective) - objective(batch)[GOAL]
@@ -132,6 +132,6 @@ def loss_of(objective: RPMObjective, batch: Batch, penalty: Penalty) -> Tensor:
 
 
 @torch.no_grad()
-def value_of(objective: RPMObjective, batch: Batch, penalty: Penalty) -> float:
+def value_of(objective: OfRPM, batch: Batch, penalty: Penalty) -> float:
     """What is maximised."""
     return float(objective(batch)[GOAL] - penalty.of(objective))

@@ -1,5 +1,6 @@
 """The step of an RPM: E-step, free energy, and the closed-form part of the M-step."""
 
+from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -37,7 +38,14 @@ class Evaluated(Inferred):
     energy: FreeEnergy
 
 
-class RPMObjective(Objective[RPM]):
+class OfRPM(Objective[RPM], ABC):
+    """The free energy of an RPM, as a function of some of its parameters."""
+
+    n_observations: float
+    """Σ weights of all that there are."""
+
+
+class RPMObjective(OfRPM):
     """The free energy of a batch (eq 5), F_j over its atoms, and the prior's closed-form update after the step.
 
     Args:

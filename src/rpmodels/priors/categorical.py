@@ -1,6 +1,6 @@
 """One discrete latent per site: p(z = k) = π_k. Conditioning is a softmax (peer supervision, A14)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -10,11 +10,12 @@ from torch import Tensor
 from rpmodels import errors
 from rpmodels.carriers import Sites
 from rpmodels.families import Categorical
-from rpmodels.priors.prior import HasLogDensity, IndependentSites, Posterior
+from rpmodels.linalg.shares import best_shares
+from rpmodels.priors.prior import HasLogDensity, HasOptimum, IndependentSites, Posterior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
 
 
-class CategoricalPrior(HasLogDensity[Categorical]):
+class CategoricalPrior(HasLogDensity[Categorical], HasOptimum[Categorical]):
     """Sites independent, each over the same K states.
 
     The reference is log π only while π is fixed. A π that is learned in closed form must not drag the
@@ -95,6 +96,12 @@ class CategoricalPrior(HasLogDensity[Categorical]):
     def update(self, sums: Mapping[str, Tensor], fraction: float) -> None:
         """π from the expected counts."""
         self.simplex.update(sums["states"], fraction)
+
+    def maximise(self, batches: Sequence[tuple[Tensor, Sites, Tensor]]) -> None:
+        """π of the highest Σ_n w_n Σ_t log Σ_k π_k exp(potential_ntk), which is concave."""
+        said = torch.cat([potentials.flatten(0, 1) for potentials, _, _ in batches])
+        counted = torch.cat([(weights[:, None] * sites.exists).flatten() for _, sites, weights in batches])
+        self.simplex.restart(best_shares(said, counted)[None])
 
     @contextmanager
     def by_gradient(self) -> Iterator[None]:

@@ -4,6 +4,7 @@ What a factor says of some of the latents, log f_j − log F_j (A14), is a table
 log p(z_a | parents): the posterior is a Markov random field with the tables of both, and its log-partition log W.
 """
 
+import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -205,6 +206,13 @@ class DiscreteGraph(HasLogDensity[JointStates]):
         """q(z) ∝ ∏_a p(z_a | parents) exp(potentials) at every site."""
         eta = self._eta([self._simplex(a).log_weights() for a in range(len(self.tables))])
         return GraphPosterior(self.family, eta, potentials, sites)
+
+    def freed(self) -> "DiscreteGraph":
+        """All tables but those of latents in cliques, which stay uniform beside the potentials."""
+        same = super().freed()
+        for a in {a for each in self.cliques for a in each}:
+            same.tables[a] = copy.deepcopy(self.tables[a])
+        return same
 
     @property
     def couples_sites(self) -> bool:

@@ -1,11 +1,11 @@
 """The contract of a prior: absorb per-site potentials, give back the posterior they imply."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic
+from typing import Any, Generic, TypeVar
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -15,6 +15,9 @@ from rpmodels import errors
 from rpmodels.carriers import SiteMarginal, Sites, Targets
 from rpmodels.families import Family, Samplable
 from rpmodels.families.family import F_co
+from rpmodels.priors.simplex import freed
+
+P = TypeVar("P", bound="Prior[Any]")
 
 
 class Posterior(ABC):
@@ -100,6 +103,21 @@ class Prior(nn.Module, ABC, Generic[F_co]):
     @abstractmethod
     def parameter_kl(self) -> Float[Tensor, ""]:
         """KL of the approximate posterior over the prior's own parameters (variational Bayes); else zero."""
+
+    def freed(self: P) -> P:
+        """A copy that other data can teach, known tables and those under Dirichlets too; its reference is the same."""
+        return freed(self)
+
+
+class HasOptimum(Prior[F_co]):
+    """A prior whose maximum-likelihood estimate, given all potentials, is found whole."""
+
+    @abstractmethod
+    def maximise(self, batches: "Sequence[tuple[Tensor, Sites, Tensor]]") -> None:
+        """Move to the unique maximum of Σ_n w_n log ∫ p(Z) exp(Σ_t potentials_nt·t(z_t)).
+
+        Batches of potentials (N, T, D), sites and weights (N,).
+        """
 
 
 class HasLogDensity(Prior[F_co]):

@@ -3,13 +3,17 @@
 Rows of a table are separate distributions, so an initial distribution is one row and a transition matrix K.
 """
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+Part = TypeVar("Part", bound=nn.Module)
 
 
 class Simplex(nn.Module, ABC):
@@ -174,3 +178,13 @@ class DirichletSimplex(Simplex):
 def _safe_log(probabilities: Float[Tensor, "R K"]) -> Float[Tensor, "R K"]:
     logs = probabilities.log().clamp_min(Simplex.log_probability_floor)
     return torch.log_softmax(logs, -1)
+
+
+def freed(part: Part) -> Part:
+    """A copy in which every table is a point estimate, learned from what it is now on; nothing else is different."""
+    same = copy.deepcopy(part)
+    for module in list(same.modules()):
+        for name, each in list(module.named_children()):
+            if isinstance(each, FixedSimplex | LearnedSimplex | DirichletSimplex):
+                setattr(module, name, LearnedSimplex(each.probabilities().detach().clone()))
+    return same
