@@ -397,7 +397,7 @@ def test_bad_pynapple(nap):
     for width in (0, -1.0, np.nan, "0.1"):
         with pytest.raises(InputError, match="bin_width"):
             rp.adapters.binned(group, width)
-    for spikes in (np.zeros(3), [], [np.zeros(3)], nap.TsdFrame(t=CLOCK, d=np.zeros((T, 2)))):
+    for spikes in (np.zeros((3, 2)), [], [np.zeros((3, 2))], nap.TsdFrame(t=CLOCK, d=np.zeros((T, 2)))):
         with pytest.raises(InputError, match="spikes: expected"):
             rp.adapters.binned(spikes, 0.1)
 
@@ -447,10 +447,13 @@ def test_spike_trains_in_bins(neo):
     segment = neo.Segment()
     segment.spiketrains.extend(trains)
     for same in (segment, segment.spiketrains):
-        assert np.array_equal(rp.adapters.binned(same, 100 * ms)[0][0], counts[0])
-    assert len(rp.adapters.binned([segment, segment], 0.1)[0]) == 2
+        assert np.array_equal(rp.adapters.binned(same, 100 * ms).trials[0], counts[0])
+    assert len(rp.adapters.binned([segment, segment], 0.1).trials) == 2
+    block = neo.Block()
+    block.segments.extend([segment, segment])
+    assert np.array_equal(rp.adapters.binned(block, 0.1).trials[1], counts[0])
     epochs = neo.Epoch(times=[100, 300] * ms, durations=[200, 100] * ms)
-    assert [each.tolist() for each in rp.adapters.binned(segment, 0.1, epochs)[0]] == [
+    assert [each.tolist() for each in rp.adapters.binned(segment, 0.1, epochs).trials] == [
         [[2, 0, 0], [0, 0, 0]],
         [[0, 2, 0]],
     ]
@@ -465,5 +468,7 @@ def test_bad_neo(neo):
         smooth().fit(neo.Block())
     with pytest.raises(InputError, match="spikes: expected"):
         rp.adapters.binned(neo.Segment(), 0.1)
-    with pytest.raises(InputError, match="None beside several Segments"):
-        rp.adapters.binned([neo.Segment(), neo.Segment()], 0.1, [[0, 1]])
+    segment = neo.Segment()
+    segment.spiketrains.append(neo.SpikeTrain([1.0] * milliseconds(), t_stop=2 * milliseconds()))
+    with pytest.raises(InputError, match="one for each of 2 trials, or one for all, got 3"):
+        rp.adapters.binned([segment, segment], 0.1, [[0, 1]] * 3)

@@ -10,7 +10,7 @@ from rpmodels.commands.fitting import fit_files
 from rpmodels.commands.info import as_text, describe
 from rpmodels.commands.listing import list_data_sets
 from rpmodels.commands.models import counting, names_of
-from rpmodels.commands.reading import Reading, parse_factors
+from rpmodels.commands.reading import Reading, parse_bins, parse_factors, parse_unit
 from rpmodels.commands.reporting import report as make_report
 from rpmodels.commands.transforming import transform_files
 from rpmodels.errors import RPModelsError
@@ -37,7 +37,9 @@ Files = Annotated[
 Factors = Annotated[
     list[str] | None,
     typer.Option(
-        "--factor", metavar="NAME=COLUMN,...", help="Columns of a table (of an .npy: numbers, 0:3); repeatable."
+        "--factor",
+        metavar="NAME=COLUMN,...",
+        help="Columns of a table, ranges too (u0:u29; of an .npy: numbers, 0:3); of events: units; repeatable.",
     ),
 ]
 Trial = Annotated[str | None, typer.Option(metavar="COLUMN", help="Table: to which trial a row belongs.")]
@@ -46,6 +48,20 @@ Time = Annotated[
     typer.Option(metavar="COLUMN", help="Table: when a row was; hmm counts rows and only orders them by it."),
 ]
 Align = Annotated[bool, typer.Option("--align", help="Count --time from the first row of every trial.")]
+Events = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Table of events (a row each, with --time): the column that names the unit."),
+]
+Bin = Annotated[
+    str | None,
+    typer.Option("--bin", metavar="SECONDS", help="Of events (default 0.02); fit chooses of several: 0.02,0.04,0.08."),
+]
+Epochs = Annotated[
+    Path | None, typer.Option(metavar="TABLE", help="Of events: columns start and end of every trial, in its unit.")
+]
+TimeUnit = Annotated[
+    str | None, typer.Option(metavar="UNIT", help="Of events: s (default), ms, us, ns, or seconds of a sample.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 
@@ -69,6 +85,10 @@ def fit(
     trial: Trial = None,
     time: Time = None,
     align: Align = False,
+    events: Events = None,
+    bins: Bin = None,
+    epochs: Epochs = None,
+    time_unit: TimeUnit = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="ARGUMENT=VALUE", help="Any argument of the estimator, as JSON; repeatable."),
@@ -81,7 +101,7 @@ def fit(
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier fit in FOLDER.")] = False,
 ) -> None:
     """Fit a model to your own data: model, latents, history, record and a page in FOLDER. Ctrl-C keeps the best."""
-    reading = Reading(parse_factors(factor or ()), label or (), trial, time, align)
+    reading = _reading(factor, label, trial, time, align, events, bins, epochs, time_unit)
     fitted = fit_files(
         data, model, out, reading, latents=latents, states=states, settings=settings or (), seed=seed,
         checkpoint=checkpoint, checkpoint_every=checkpoint_every, force=force,
@@ -99,10 +119,15 @@ def transform(
     trial: Trial = None,
     time: Time = None,
     align: Align = False,
+    events: Events = None,
+    bins: Bin = None,
+    epochs: Epochs = None,
+    time_unit: TimeUnit = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
 ) -> None:
     """Latents of new data, from whatever factors they hold; options default to those of the fit beside MODEL."""
-    transform_files(model, data, out, Reading(parse_factors(factor or ()), (), trial, time, align), force=force)
+    reading = _reading(factor, None, trial, time, align, events, bins, epochs, time_unit)
+    transform_files(model, data, out, reading, force=force)
     typer.echo(f"Written to {out}")
 
 
@@ -164,10 +189,14 @@ def report(
     trial: Trial = None,
     time: Time = None,
     align: Align = False,
+    events: Events = None,
+    bins: Bin = None,
+    epochs: Epochs = None,
+    time_unit: TimeUnit = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the page if it is there.")] = False,
 ) -> None:
     """Make a self-contained HTML page: tables and pictures of a run, or latents and diagnostics of a model."""
-    reading = Reading(parse_factors(factor or ()), (), trial, time, align)
+    reading = _reading(factor, None, trial, time, align, events, bins, epochs, time_unit)
     typer.echo(f"Written to {make_report(path, data or (), reading, out, force)}")
 
 
@@ -184,6 +213,18 @@ def demo(
 def versions() -> None:
     """Print versions, for bug reports."""
     show_versions()
+
+
+def _reading(
+    factor: list[str] | None, label: list[str] | None, trial: str | None, time: str | None, align: bool,
+    events: str | None, bins: str | None, epochs: Path | None, time_unit: str | None,
+) -> Reading:  # fmt: skip
+    """The options that say how files become factors."""
+    where = None if epochs is None else str(epochs)
+    return Reading(
+        parse_factors(factor or ()), label or (), trial, time, align, events, parse_bins(bins), where,
+        parse_unit(time_unit),
+    )  # fmt: skip
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rpmodels import checks
+from rpmodels.commands.events import with_bins
 from rpmodels.commands.folders import PAGE, RECORD, Writers, claimed, replace_files
 from rpmodels.commands.latents import latents_of, write_columns
 from rpmodels.commands.models import make_estimator
@@ -42,11 +43,12 @@ def fit_files(
 ) -> RPMEstimator:
     """Fit a model to files and write everything about it into the folder `out`; returns the fitted estimator."""
     estimator = make_estimator(estimator_named(model), latents, states, settings, checks.integer("--seed", seed, 0))
-    command = {
-        "data": [str(path) for path in paths], "model": model, "latents": latents, "states": states,
-        "set": list(settings), "seed": seed, **reading.plain(),
-    }  # fmt: skip
     with noted() as notes:
+        reading, widths = with_bins(paths, estimator, reading)
+        command = {
+            "data": [str(path) for path in paths], "model": model, "latents": latents, "states": states,
+            "set": list(settings), "seed": seed, **reading.plain(),
+        }  # fmt: skip
         data = read_files(paths, estimator.description, reading)
         X, beside = data.for_model(estimator.description), data.options(estimator.description)
         options = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, **beside}
@@ -56,7 +58,8 @@ def fit_files(
             began = time.perf_counter()
             estimator.fit(X, **options)
             seconds = time.perf_counter() - began
-            record = {"command": command, **_record(estimator, data), "seconds": seconds, "warnings": notes}
+            record = {"command": command, **_record(estimator, data), "widths": widths}
+            record |= {"seconds": seconds, "warnings": notes}
             replace_files(out, _writers(estimator, data, {**record, "versions": versions()}))
             # After everything else: whatever becomes of the page, the fit is safe.
             write_text(out / PAGE, model_page(estimator, X, f"rpmodels: {out.resolve().name}", **beside))
@@ -114,6 +117,7 @@ def _record(estimator: RPMEstimator, data: Data) -> dict[str, Any]:
         "steps": estimator.n_iter_,
         "stopped": estimator.stop_reason_,
         "observations": count_plain(estimator.model_.n_observations),
+        "units": {name: list(units) for name, units in data.units.items()},
         "factors": {name: {**factor_plain(spec), **sizes.get(name, {})} for name, spec in specs.items()},
     }
 

@@ -36,6 +36,16 @@ class Reading:
     trial: str | None = None
     time: str | None = None
     align: bool = False
+    events: str | None = None
+    """Of a table of events: the column that names the unit."""
+    bins: Sequence[float] = ()
+    """How wide bins of events are, in seconds; of several one is chosen."""
+    epochs: str | None = None
+    """A table of when trials of events began and ended."""
+    time_unit: str | float | None = None
+    """Of events."""
+    units: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By factor, of an earlier fit."""
     optional: bool = False
     """Whether factors may be absent as a whole: they were named by an earlier fit, not by the user."""
 
@@ -43,7 +53,9 @@ class Reading:
         """For JSON."""
         factors = {name: list(columns) for name, columns in self.factors.items()}
         return {
-            "factors": factors, "labels": list(self.labels), "trial": self.trial, "time": self.time, "align": self.align
+            "factors": factors, "labels": list(self.labels), "trial": self.trial, "time": self.time,
+            "align": self.align, "events": self.events,
+            "bins": list(self.bins), "epochs": self.epochs, "time_unit": self.time_unit,
         }  # fmt: skip
 
 
@@ -59,6 +71,8 @@ class Data:
     """(N,): what the trials of a long table are called."""
     index: Mapping[str, NDArray[Any]] | None = None
     """Of tables: columns that say to which row of the input every row of the results belongs."""
+    units: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Of tables of events: the units that the channels of a factor are."""
 
     def for_model(self, model: Description) -> Any:
         """X, as `fit` and the other verbs of this model take it."""
@@ -71,6 +85,30 @@ class Data:
     def options(self, model: Description) -> dict[str, Any]:
         """What goes beside X."""
         return {"times": self.times} if model.takes_times and self.times is not None else {}
+
+
+def parse_bins(text: str | None) -> tuple[float, ...]:
+    """One width, or several with commas."""
+    if text is None:
+        return ()
+    try:
+        found = tuple(float(each) for each in text.split(","))
+    except ValueError:
+        found = (math.nan,)
+    if not all(0 < each < math.inf for each in found) or len(set(found)) < len(found):
+        raise errors.bad_value("--bin", "seconds, or several with commas to choose from (0.02,0.04,0.08)", repr(text))
+    return found
+
+
+def parse_unit(text: str | None) -> str | float | None:
+    """A unit of time by its name, or as seconds: 0.001, 1/30000."""
+    if text is None:
+        return None
+    above, _, below = text.partition("/")
+    try:
+        return float(above) / float(below or 1.0)
+    except (ValueError, ZeroDivisionError):
+        return text
 
 
 def parse_factors(texts: Sequence[str]) -> dict[str, list[str]]:
@@ -99,18 +137,25 @@ def read_files(
             raise errors.no_data_file(str(path))
         if path.suffix.lower() not in ARRAYS + TABLES:
             raise errors.unknown_suffix(str(path), ARRAYS + TABLES)
+    if reading.events is None and (reading.bins or reading.epochs or reading.time_unit):
+        raise errors.option_not_for("--bin, --epochs, --time-unit", "data without --events", "they are of events")
     if not are_tables(paths):
         return _from_arrays(paths, reading, known)
     if len(paths) > 1:
         raise errors.table_alone([str(path) for path in paths])
-    # Imported here: arrays need no pandas.
+    # Imported here: arrays need no pandas, and bins are searched by evaluation.
+    if reading.events is not None:
+        from rpmodels.commands.events import read_events  # noqa: PLC0415
+
+        return read_events(paths[0], model, reading)
     from rpmodels.commands.tables import read_table  # noqa: PLC0415
 
     return read_table(paths[0], model, reading, known)
 
 
 def _from_arrays(paths: Sequence[Path], reading: Reading, known: Mapping[str, FactorSpec] | None) -> Data:
-    for option, value in (("--trial", reading.trial), ("--time", reading.time), ("--label", reading.labels)):
+    options = ("--trial", "--time", "--label", "--events")
+    for option, value in zip(options, (reading.trial, reading.time, reading.labels, reading.events), strict=True):
         if value:
             raise errors.option_not_for(option, "arrays", "it names something in a table (.csv, .parquet)")
     arrays: dict[str, NDArray[Any]] = {}

@@ -1,6 +1,5 @@
 """Tables as factors: columns by name, and long tables as trials of unequal length."""
 
-import importlib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import errors
+from rpmodels.commands.columns import spread_out
+from rpmodels.commands.frames import open_table, pandas, refuse_events
 from rpmodels.commands.models import names_of
 from rpmodels.commands.reading import UNNAMED, Data, Reading
 from rpmodels.estimators import Description
@@ -29,9 +30,10 @@ def read_table(path: Path, model: Description, reading: Reading, known: Mapping[
     """The factors of a table: a row an observation, or, for models of trials, a row a time."""
     _check_options(model, reading)
     labels = {column for name in reading.labels for column in reading.factors.get(name, ())}
-    frame = _open(path, labels)
+    frame = open_table(path, labels)
     names = [str(name) for name in frame.columns]
     chosen = _chosen(names, model, reading)
+    refuse_events(path, frame, model, reading)
     values = {name: _factor(frame, name, columns, reading.labels) for name, columns in chosen.items()}
     values = {name: _as_known(name, each, (known or {}).get(name)) for name, each in values.items()}
     if not model.in_trials:
@@ -54,32 +56,7 @@ def _check_options(model: Description, reading: Reading) -> None:
             raise errors.label_columns(name, reading.factors.get(name, ()))
 
 
-def _open(path: Path, labels: set[str]) -> Any:
-    """A data frame; labels as they are written."""
-    pandas = _pandas()
-    expected = f"a table with a line of column names ({path.suffix})"
-    try:
-        if path.suffix.lower() == ".csv":
-            frame = pandas.read_csv(path, dtype=dict.fromkeys(labels, "str"))
-        else:
-            frame = pandas.read_parquet(path)
-    except ImportError as failure:  # pandas leaves parquet to another package
-        raise errors.needs_package(f"Reading {path}", "pyarrow", "pip install 'rpmodels[tables]'") from failure
-    except Exception as failure:  # parsers raise classes of their own
-        raise errors.unreadable(str(path), expected, failure) from failure
-    if not len(frame):
-        raise errors.unreadable(str(path), expected, "no rows")
-    return frame
-
-
-def _pandas() -> Any:
-    try:
-        return importlib.import_module("pandas")
-    except ImportError as failure:
-        raise errors.needs_package("Reading a table", "pandas", "pip install 'rpmodels[tables]'") from failure
-
-
-def _chosen(names: Sequence[str], model: Description, reading: Reading) -> dict[str, Sequence[str]]:
+def _chosen(names: Sequence[str], model: Description, reading: Reading) -> Mapping[str, Sequence[str]]:
     """Columns by factor; of a single series all that are left."""
     for option, name in (("--trial", reading.trial), ("--time", reading.time)):
         if name is not None and name not in names:
@@ -91,12 +68,14 @@ def _chosen(names: Sequence[str], model: Description, reading: Reading) -> dict[
         return {UNNAMED: rest}
     there = dict(reading.factors)
     if reading.optional:
-        there = {name: columns for name, columns in there.items() if set(columns) & set(names)}
-    for factor, columns in (there or reading.factors).items():
-        for column in columns:
-            if column not in names:
-                raise errors.no_such_column(f"--factor {factor}", column, names)
-    return there
+        there = {name: words for name, words in there.items() if set(names) & set(":".join(words).split(":"))}
+    for name, words in reading.factors.items() if not there else ():
+        spread_out(f"--factor {name}", words, names)  # says what is missing
+    chosen = {name: spread_out(f"--factor {name}", words, names) for name, words in there.items()}
+    for name in set(reading.labels) & set(chosen):
+        if len(chosen[name]) != 1:
+            raise errors.label_columns(name, chosen[name])
+    return chosen
 
 
 def _factor(frame: Any, name: str, columns: Sequence[str], labels: Sequence[str]) -> NDArray[Any]:
@@ -112,14 +91,14 @@ def _factor(frame: Any, name: str, columns: Sequence[str], labels: Sequence[str]
     for column in columns:
         values = frame[column]
         if values.dtype.kind not in "biuf":
-            words = _pandas().to_numeric(values, errors="coerce").isna() & values.notna() if _is_text(values) else None
+            words = pandas().to_numeric(values, errors="coerce").isna() & values.notna() if _is_text(values) else None
             raise errors.not_numbers(name, column, values.dtype if words is None else str(values[words].iloc[0]))
     return np.asarray(frame[list(columns)].to_numpy(dtype=np.float64, na_value=np.nan))
 
 
 def _are_integers(values: Any) -> bool:
     there = values.dropna()
-    numbers = _pandas().to_numeric(there, errors="coerce")
+    numbers = pandas().to_numeric(there, errors="coerce")
     return bool(len(there)) and bool(numbers.notna().all()) and any(isinstance(each, int) for each in there)
 
 
@@ -130,7 +109,7 @@ def _is_text(values: Any) -> bool:
 def _check_words(values: Any, name: str) -> None:
     """A column of numbers with a slip of the pen is no column of labels."""
     there = values.dropna()
-    numeric = _pandas().to_numeric(there.astype("str"), errors="coerce").notna()
+    numeric = pandas().to_numeric(there.astype("str"), errors="coerce").notna()
     if numeric.any() and not numeric.all():
         raise errors.not_numbers(name, str(values.name), str(there[~numeric].iloc[0]))
 
@@ -180,7 +159,7 @@ def _in_trials(frame: Any, values: Mapping[str, NDArray[Any]], model: Descriptio
 def _rows(frame: Any, reading: Reading) -> _Rows:
     names, codes = None, np.zeros(len(frame), np.int64)
     if reading.trial is not None:
-        codes, found = _pandas().factorize(frame[reading.trial])
+        codes, found = pandas().factorize(frame[reading.trial])
         if (codes < 0).any():
             raise errors.no_trial_of_row(reading.trial, int((codes < 0).sum()), int((codes < 0).argmax()))
         names = np.asarray(found)

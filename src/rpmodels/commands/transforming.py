@@ -32,22 +32,30 @@ def transform_files(model: Path, paths: Sequence[Path], out: Path, reading: Read
 def opened(model: Path, paths: Sequence[Path], reading: Reading) -> tuple[RPMEstimator, Data]:
     """A saved model, and files read as it wants them."""
     estimator = load(model)
-    reading = _completed(reading, model, are_tables(paths))
+    reading = _completed(reading, model, paths)
     if are_tables(paths):
         reading = replace(reading, labels=_labels(reading, estimator.description, estimator.model_.specs))
     return estimator, read_files(paths, estimator.description, reading, estimator.model_.specs)
 
 
-def _completed(reading: Reading, model: Path, table: bool) -> Reading:
+def _completed(reading: Reading, model: Path, paths: Sequence[Path]) -> Reading:
     """What the user did not say is read as it was for the fit, where its record still lies beside the model."""
     record = fit_record(model.resolve().parent) or {}
     before: dict[str, Any] = record.get("command", {})
-    if not before or are_tables([Path(each) for each in before["data"]]) != table:
+    if not before or are_tables([Path(each) for each in before["data"]]) != are_tables(paths):
         return reading
     if not reading.factors and before["factors"]:
         reading = replace(reading, factors=before["factors"], optional=True)
     trial, time = reading.trial or before["trial"], reading.time or before["time"]
-    return replace(reading, trial=trial, time=time, align=reading.align or before["align"])
+    reading = replace(reading, trial=trial, time=time, align=reading.align or before["align"])
+    if not before.get("events"):
+        return reading
+    same = [str(path) for path in paths] == before["data"]  # whose epochs are those of the fit, too
+    return replace(
+        reading, events=reading.events or before["events"], bins=reading.bins or before["bins"],
+        time_unit=reading.time_unit or before["time_unit"], units=record["units"],
+        epochs=reading.epochs or (before["epochs"] if same else None),
+    )  # fmt: skip
 
 
 def _labels(reading: Reading, model: Description, specs: Mapping[str, FactorSpec]) -> list[str]:

@@ -10,6 +10,7 @@ from rpmodels.errors.building import *
 from rpmodels.errors.commands import *
 from rpmodels.errors.densities import *
 from rpmodels.errors.evaluating import *
+from rpmodels.errors.events import *
 from rpmodels.errors.files import *
 from rpmodels.errors.graphs import *
 from rpmodels.errors.kinds import *

@@ -210,6 +210,24 @@ def report_needs_data(path: str) -> RunError:
     return RunError(f"A page of {path} shows the model on data, and none were given: rpmodels report {path} DATA.")
 
 
+def table_of_events(path: str, model: str, unit: str, time: str, trial: str | None, width: float) -> InputError:
+    """Names of units among numbers."""
+    named = f" --trial {trial}" if trial else ""
+    return InputError(
+        f"{path} looks like a table of events (a row for every event: '{unit}' names its unit, '{time}' tells when), "
+        f"and names of units are no numbers to fit. Count them in bins: rpmodels fit {path} --model {model} --events "
+        f"{unit} --time {time}{named} --bin {width:g} --out FOLDER. If it holds samples, name the columns to fit "
+        "(--factor x=COLUMN), none of which is called like a unit; a column of labels is one with --label."
+    )
+
+
+def new_units(names: Sequence[str]) -> RPModelsWarning:
+    """Warning: units that the fit had no events of."""
+    return RPModelsWarning(
+        f"{len(names)} unit(s) had no events in the data of the fit, and are left out: {_several(names)}."
+    )
+
+
 def one_trial(option: str, column: str, rows: int) -> RPModelsWarning:
     """Warning: a table of one trial."""
     return RPModelsWarning(

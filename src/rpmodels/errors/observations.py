@@ -42,7 +42,8 @@ def ragged(name: str) -> InputError:
     """Rows of different shapes."""
     return InputError(
         f"Factor '{name}' is not one array: its rows have different shapes. Expected (N, *event); trials of unequal "
-        "length go to a model of sequences, as a list of (T_n, *event) arrays."
+        "length go to a model of sequences, as a list of (T_n, *event) arrays; spike times are counted in bins first "
+        "(rp.adapters.binned)."
     )
 
 

@@ -1,29 +1,25 @@
-"""Containers that people keep their data in (xarray, pandas, pynapple, neo) as arrays, lists of trials, and times.
+"""Containers that people keep their data in (xarray, pandas, pynapple, neo, NWB) as arrays, lists of trials, and times.
 
-None of these packages is imported: an object's class says what it is, and its own methods give what is needed.
+None of these packages is imported but to open a file: an object's class says what it is, and its own methods give what
+is needed.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rpmodels import checks, errors
+from rpmodels import errors
+from rpmodels.observations.events import MOST_COLUMNS, Binned, are_spike_times, binned, events_in_columns
+from rpmodels.observations.events.binning import DECIMALS
+from rpmodels.observations.kinds import LISTS, TIME_NAMES, TRIAL_NAMES, Clock, in_seconds, kind_of
 from rpmodels.observations.merging import merged
+from rpmodels.observations.resampling import interpolated
 
-__all__ = ["binned", "merged", "to_trials"]
+__all__ = ["Binned", "binned", "interpolated", "merged", "to_trials"]
 
-Clock = NDArray[np.float64]
 Read = tuple[Any, Any]
 """Values, and their times in the same form; None where there are none, or where nobody asks."""
-
-TIME_NAMES = ("time", "times", "t")
-TRIAL_NAMES = ("trial", "trials", "observation", "sample")
-PACKAGES = ("xarray", "pandas", "pynapple", "neo")
-LISTS = ("neo.ObjectList", "neo.SpikeTrainList")
-DECIMALS = 9
-"""Times are told apart, and edges of bins rounded, to the nanosecond, as in pynapple: 3 · 0.1 s is 0.3 s."""
 
 
 def to_trials(X: Any, times: Any = None, *, series: bool = True, timed: bool = True) -> tuple[Any, Any]:
@@ -36,58 +32,36 @@ def to_trials(X: Any, times: Any = None, *, series: bool = True, timed: bool = T
         timed: whether to look for times
 
     """
-    table = _kind(X) == "pandas.DataFrame" and (not series or X.index.nlevels == 1)
+    table = kind_of(X) == "pandas.DataFrame" and (not series or X.index.nlevels == 1)
     if table or not _holds_containers(X):
+        _refuse_events(X, table and series, times)
         return X, times
     values, own = _read(X, series, series and timed and times is None)
     return values, own if times is None else times
 
 
-def binned(spikes: Any, bin_width: Any, epochs: Any = None) -> tuple[list[NDArray[np.int64]], list[Clock]]:
-    """Spikes counted in bins: trials (T_n, units), and the middles of the bins in seconds since their trial began.
-
-    Args:
-        spikes: a pynapple TsGroup or Ts; a neo Segment, a list of its spike trains, or a list of Segments (trials)
-        bin_width: in seconds, or a quantity; what an epoch has beyond its last whole bin is dropped
-        epochs: a pynapple IntervalSet, a neo Epoch, or beginnings and ends (E, 2) in seconds; default all there is
-
-    """
-    has_unit = hasattr(bin_width, "rescale")
-    width = checks.number("bin_width", float(_seconds(bin_width)) if has_unit else bin_width, above=0.0)
-    listed = list(spikes) if isinstance(spikes, Sequence) or _kind(spikes) in LISTS else [spikes]
-    segments = [each for each in listed if _kind(each) == "neo.Segment"]
-    if len(segments) > 1 and epochs is not None:
-        raise errors.bad_value("epochs", "None beside several Segments, which are trials already", "epochs")
-    recorded = [_units(list(each.spiketrains)) for each in segments] or [_units(listed)]
-    trials = [
-        _counts(units, start, end, width)
-        for units, support in recorded
-        for start, end in _bounds(support if epochs is None else epochs)
-    ]
-    return trials, [width * (np.arange(len(trial), dtype=np.float64) + 0.5) for trial in trials]
+def _refuse_events(X: Any, table: bool, times: Any) -> None:
+    """Spike times are no numbers to fit, and the names of units are none either."""
+    if table and times is None and X.index.nlevels == 1 and X.shape[1] <= MOST_COLUMNS:
+        found = events_in_columns({str(name): X[name].to_numpy() for name in X.columns})
+        if found is not None:
+            raise errors.raw_event_table(found.unit, found.time, found.trial)
+    if not table and times is None and are_spike_times(X):
+        raise errors.raw_events()
 
 
 # ---- lists and dicts of containers ----------------------------------------------------------------
 
 
-def _kind(x: Any) -> str:
-    """Such as "xarray.DataArray"; empty for everything that is no container."""
-    for each in type(x).__mro__:  # classes of the user's own may inherit from a container
-        package = each.__module__.partition(".")[0]
-        if package in PACKAGES and (package != "pandas" or each.__name__ == "DataFrame"):
-            return f"{package}.{each.__name__}"
-    return ""
-
-
 def _holds_containers(X: Any) -> bool:
-    parts = X.values() if isinstance(X, Mapping) and not _kind(X) else [X]
-    return any(_kind(part) or (isinstance(part, list | tuple) and any(map(_kind, part))) for part in parts)
+    parts = X.values() if isinstance(X, Mapping) and not kind_of(X) else [X]
+    return any(kind_of(part) or (isinstance(part, list | tuple) and any(map(kind_of, part))) for part in parts)
 
 
 def _read(X: Any, series: bool, timed: bool) -> Read:
-    if _kind(X) in LISTS:
+    if kind_of(X) in LISTS:
         X = list(X)
-    if kind := _kind(X):
+    if kind := kind_of(X):
         if kind not in READERS:
             raise errors.bad_value("the data", f"{', '.join(READERS)} (spikes: see rp.adapters.binned)", kind)
         return READERS[kind](X, series, timed)
@@ -96,7 +70,7 @@ def _read(X: Any, series: bool, timed: bool) -> Read:
     if not isinstance(X, Mapping):
         return _list(X, series, timed)
     # Factors have names; trials have numbers, as from dict(list(frame.groupby("trial"))).
-    if series and all(_kind(each) == "pandas.DataFrame" and not isinstance(key, str) for key, each in X.items()):
+    if series and all(kind_of(each) == "pandas.DataFrame" and not isinstance(key, str) for key, each in X.items()):
         return _list(list(X.values()), series, timed)
     parts = {str(name): _read(each, series, timed) for name, each in X.items()}
     return {name: values for name, (values, _) in parts.items()}, _clocks(
@@ -108,9 +82,9 @@ def _list(trials: Sequence[Any], series: bool, timed: bool) -> Read:
     parts = [_read(each, series, timed) for each in trials]
     values, times = [each for each, _ in parts], [own for _, own in parts]
     for n, (trial, each) in enumerate(zip(trials, values, strict=True)):
-        if series and _kind(trial) and (isinstance(each, list | dict) or each.ndim > 2):
-            raise errors.bad_value(f"trial {n} of a list", "a container of one trial, (T, D)", _kind(trial))
-    columns = [list(each.columns) for each in trials if _kind(each) == "pandas.DataFrame"]
+        if series and kind_of(trial) and (isinstance(each, list | dict) or each.ndim > 2):
+            raise errors.bad_value(f"trial {n} of a list", "a container of one trial, (T, D)", kind_of(trial))
+    columns = [list(each.columns) for each in trials if kind_of(each) == "pandas.DataFrame"]
     if series and any(each != columns[0] for each in columns):
         raise errors.bad_value("list of DataFrames", "the same columns in every trial", columns)
     timeless = [own is None for trial, own in zip(trials, times, strict=True) if trial is not None]
@@ -210,7 +184,7 @@ def _tsd(x: Any, series: bool, timed: bool) -> Read:
 
 
 def _signal(x: Any, _: bool, timed: bool) -> Read:
-    return np.asarray(x.magnitude), _seconds(x.times) if timed else None
+    return np.asarray(x.magnitude), in_seconds(x.times) if timed else None
 
 
 def _segment(x: Any, series: bool, timed: bool) -> Read:
@@ -220,44 +194,23 @@ def _segment(x: Any, series: bool, timed: bool) -> Read:
     return _signal(x.analogsignals[0], series, timed)
 
 
-def _seconds(quantity: Any) -> Clock:
-    return np.asarray(quantity.rescale("s").magnitude, np.float64)
+# ---- NWB, and events in bins ----------------------------------------------------------------------
 
 
-def _units(listed: list[Any]) -> tuple[list[Clock], Any]:
-    """The spike times of every unit, and the epochs in which they were recorded."""
-    kinds = {_kind(each) or type(each).__name__ for each in listed}
-    if kinds == {"neo.SpikeTrain"}:
-        start = max(float(_seconds(each.t_start)) for each in listed)
-        end = min(float(_seconds(each.t_stop)) for each in listed)
-        return [np.sort(_seconds(each.times)) for each in listed], [(start, end)]
-    if kinds not in ({"pynapple.TsGroup"}, {"pynapple.Ts"}) or len(listed) > 1 or not len(listed[0]):
-        expected = "a TsGroup or Ts with spikes, spike trains, or Segments that have some"
-        raise errors.bad_value("spikes", expected, ", ".join(sorted(kinds)) or "none")
-    group = listed[0]
-    units = [group] if kinds == {"pynapple.Ts"} else [group[unit] for unit in list(group)]
-    return [np.asarray(unit.t, np.float64) for unit in units], group.time_support
+def _time_series(x: Any, _: bool, timed: bool) -> Read:
+    """A TimeSeries of NWB (SpatialSeries, …) in its unit."""
+    array = np.asarray(x.data[:]) * float(x.conversion) + float(x.offset or 0.0)
+    values = array[:, None] if array.ndim == 1 else array
+    if not timed:
+        return values, None
+    if x.timestamps is not None:
+        return values, np.asarray(x.timestamps[:], np.float64)
+    return values, float(x.starting_time) + np.arange(len(values)) / float(x.rate)
 
 
-def _bounds(epochs: Any) -> list[tuple[float, float]]:
-    if _kind(epochs) == "pynapple.IntervalSet":
-        epochs = np.stack([np.asarray(epochs.start), np.asarray(epochs.end)], 1)
-    elif _kind(epochs) == "neo.Epoch":
-        epochs = np.stack([_seconds(epochs.times), _seconds(epochs.times) + _seconds(epochs.durations)], 1)
-    array = np.asarray(epochs, np.float64)
-    if array.ndim != 2 or array.shape[1] != 2 or not len(array) or not np.isfinite(array).all():
-        raise errors.bad_value("epochs", "one or more, (E, 2) beginnings and ends in seconds", f"shape {array.shape}")
-    return [(float(start), float(end)) for start, end in array]
-
-
-def _counts(units: Sequence[Clock], start: float, end: float, width: float) -> NDArray[np.int64]:
-    bins = int(np.floor((end - start) / width + 1e-6))
-    if bins < 1:
-        raise errors.bad_value(
-            f"epoch {start:g} to {end:g} s", f"at least one bin of {width:g} s", f"{end - start:g} s"
-        )
-    edges = np.round(start + width * np.arange(bins + 1), DECIMALS)
-    return np.stack([np.diff(np.searchsorted(np.round(unit, DECIMALS), edges)) for unit in units], 1).astype(np.int64)
+def _binned(x: Binned, series: bool, timed: bool) -> Read:
+    """Trials; without time every bin is a row."""
+    return (list(x.trials), list(x.times) if timed else None) if series else (np.concatenate(x.trials), None)
 
 
 READERS: dict[str, Callable[[Any, bool, bool], Read]] = {
@@ -267,4 +220,6 @@ READERS: dict[str, Callable[[Any, bool, bool], Read]] = {
     **dict.fromkeys(("pynapple.Tsd", "pynapple.TsdFrame", "pynapple.TsdTensor"), _tsd),
     **dict.fromkeys(("neo.AnalogSignal", "neo.IrregularlySampledSignal"), _signal),
     "neo.Segment": _segment,
+    **dict.fromkeys(("pynwb.TimeSeries", "pynwb.SpatialSeries"), _time_series),
+    "rpmodels.Binned": _binned,
 }

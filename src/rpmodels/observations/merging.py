@@ -2,12 +2,14 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rpmodels import checks, errors
+from rpmodels.observations.events import Binned
 from rpmodels.observations.population import are_counts
 
 
@@ -18,7 +20,8 @@ def merged(trials: Any, n: int, *, counts: bool = True) -> Any:
     there; of labels, one for every bin, the most frequent is taken. What is one number or label of a whole trial stays.
 
     Args:
-        trials: (N, T, …), a list of (T_n, …) with None where a trial has none, or a dict {factor: either}
+        trials: (N, T, …), a list of (T_n, …) with None where a trial has none, what `binned` made, or a dict
+            {factor: any of these}
         n: bins that become one
         counts: whether whole numbers from nought up are counts; if not, they are averaged as all numbers are
 
@@ -26,6 +29,9 @@ def merged(trials: Any, n: int, *, counts: bool = True) -> Any:
     checks.integer("n", n, 1)
     if isinstance(trials, Mapping):
         return {name: merged(each, n, counts=counts) for name, each in trials.items()}
+    if isinstance(trials, Binned):
+        wide, times = merged(trials.trials, n), merged(trials.times, n, counts=False)
+        return replace(trials, trials=wide, times=times, bin_width=n * trials.bin_width)
     listed = [None if each is None else np.asarray(each) for each in trials]
     there = [each for each in listed if each is not None]
     summed = counts and all(each.ndim > 1 and are_counts(each) for each in there)
