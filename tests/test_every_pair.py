@@ -267,6 +267,9 @@ def drawn(name):
             "trajectories": (case.latents,),
             "tuning": (case.model, factor),
             "rates": (case.model, case.X, 0, factor),
+            "latents": (case.model, case.X, case.labels),
+            "states": (case.model, case.X, case.labels),
+            "raster": (case.model, case.X),
             "latents_2d": (case.latents,),
             "latents_3d": (case.latents,),
         }
@@ -274,6 +277,13 @@ def drawn(name):
         assert axes.has_data() or "one start only" in axes.texts[0].get_text()
 
     return draw
+
+
+def on_a_page(case):
+    axes = plots.overview(case.model, case.X, case.labels)
+    assert 3 <= len(axes) <= 6
+    assert all(each.has_data() for each in axes.values())
+    next(iter(axes.values())).get_figure().canvas.draw()
 
 
 def gap_drawn(case):
@@ -327,11 +337,12 @@ PAIRS = {
         "few_shot_co_smoothing": few_shot, "choose_bins": chosen_bins, "belonging": belonged, "overviews": overseen,
     },
     plots: {
-        "gap": gap_drawn,
+        "gap": gap_drawn, "overview": on_a_page,
         **{
             name: drawn(name)
             for name in ("factors_and_posterior", "mixture_against_prior", "trajectories", "latents_2d", "latents_3d",
-                         "learning_curve", "restarts", "score_ceiling", "tuning", "rates")
+                         "learning_curve", "restarts", "score_ceiling", "tuning", "rates", "latents", "states",
+                         "raster")
         },
     },
     report: {"model_page": paged},
@@ -341,7 +352,17 @@ PAIRS = {
     reporting: {"report": reported},
 }  # fmt: skip
 PLAIN = {
-    plots: {"belonging", "calibration", "confusion_matrix", "latent_recovery", "shuffle_null", "trial_image"},
+    plots: {
+        "belonging",
+        "calibration",
+        "confusion_matrix",
+        "consistency",
+        "latent_recovery",
+        "reliability",
+        "shuffle_null",
+        "style",
+        "trial_image",
+    },
     report: {"build_demo", "build_page", "check_free"},
     fitting: {"noted", "score_plain", "count_plain", "factor_plain"},
     transforming: {"opened"},
@@ -379,6 +400,11 @@ REFUSED = {
     "rates": OF_POPULATIONS,
     "factors_and_posterior": OF_ONE_LATENT,
     "mixture_against_prior": OF_ONE_LATENT,
+    "states": {
+        **dict.fromkeys(WITHOUT_TIME, "expected latents with states"),
+        **dict.fromkeys(("gpfa", "lds", "population"), "expected latents with states"),
+    },
+    "raster": dict.fromkeys(WITHOUT_TIME, "got those of a model without time"),
     "latents_2d": {"circular": "expected latents from 0 to 0"},
     "latents_3d": {
         **dict.fromkeys(set(ASKED) - set(SEVERAL), "expected latents from 0 to 1"),

@@ -15,6 +15,7 @@ from data import views
 from registry import made
 from rpmodels import plots
 from rpmodels.errors import InputError
+from rpmodels.estimators import Latents
 from rpmodels.evaluation import Gap, GapRow, overviews
 
 BRIEF = {"max_iter": 12, "random_state": 0, "n_init": 2, "finish": "none"}
@@ -369,6 +370,11 @@ def population():
     return rp.RPGPFA(1, random_state=0, max_iter=2).fit(counts), counts
 
 
+def chain_latents():
+    shares = np.random.default_rng(0).dirichlet(np.ones(3), (4, 6))
+    return Latents(shares, probabilities=shares, states=shares.argmax(-1), times=np.arange(6))
+
+
 @pytest.fixture
 def calls(factor_analysis, categorical, table, series, population):
     z = series.z[0]
@@ -376,30 +382,35 @@ def calls(factor_analysis, categorical, table, series, population):
         "belonging": (overviews(*population)[0],),
         "calibration": (series.z, np.ones_like(series.z), series.z + 1),
         "confusion_matrix": (np.eye(12),),
+        "consistency": (np.eye(3) + 0.1,),
         "factors_and_posterior": (factor_analysis, table),
         "gap": (Gap((GapRow("this fit", 1.0, 0.1, 2.0, 10, False, 1.0, ""),)),),
         "latent_recovery": (series.times, z, np.ones_like(z), z),
+        "latents": (series.z, None, ["a", "b", "a", "b", "a"]),
         "latents_2d": (table["a"], table["a"][:, 0]),
         "latents_3d": (table["a"], table["a"][:, 0]),
         "learning_curve": (factor_analysis,),
         "mixture_against_prior": (categorical, "b"),
+        "raster": population,
         "rates": population,
+        "reliability": (np.full((4, 2), 0.5), np.arange(4) % 2),
         "restarts": (factor_analysis,),
         "score_ceiling": (factor_analysis,),
         "shuffle_null": (1.0, np.arange(5.0)),
+        "states": (chain_latents(),),
         "trajectories": (z, np.ones_like(z)),
         "trial_image": (series.x[0], series.times),
         "tuning": population[:1],
     }
 
 
-@pytest.mark.parametrize("name", plots.__all__)
+@pytest.mark.parametrize("name", sorted(set(plots.__all__) - {"overview", "style"}))
 def test_axes_come_back_labelled_and_nothing_is_shown(name, calls, monkeypatch):
     monkeypatch.setattr(plt, "show", lambda *_: pytest.fail("show was called"))
     draw = getattr(plots, name)
     new = draw(*calls[name])
     assert isinstance(new, Axes)
-    assert new.get_xlabel()
+    assert new.get_xlabel() or name == "raster"
     assert new.get_ylabel() or name in ("gap", "rates", "score_ceiling")
     assert len(plt.get_fignums()) == 1
     given = plt.figure().add_subplot(projection="3d" if name == "latents_3d" else None)

@@ -15,6 +15,7 @@ from rpmodels.errors.files import *
 from rpmodels.errors.graphs import *
 from rpmodels.errors.kinds import *
 from rpmodels.errors.observations import *
+from rpmodels.errors.plotting import *
 from rpmodels.errors.results import *
 from rpmodels.errors.series import *
 from rpmodels.errors.streams import *

@@ -7,9 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from rpmodels import errors
-from rpmodels.plots.canvas import given_or_new, legend_beside
+from rpmodels.plots.canvas import given_or_new, ink, legend_beside
 
-ODD, PLAIN = "C3", "C0"
+ODD, PLAIN = 3, 0
+"""Of the colours."""
 NAMED = 8
 """Odd places that have their number beside them."""
 
@@ -51,8 +52,8 @@ def _points(axes: Axes, places: Any, values: Any, odd: Any, what: str, bars: Any
     ):
         if chosen.any():
             spread = None if bars is None else bars[chosen]
-            look: dict[str, Any] = {"fmt": marker, "color": colour, "ms": 4 if marker == "o" else 6, "lw": 1.2}
+            look: dict[str, Any] = {"fmt": marker, "color": ink(colour), "ms": 4 if marker == "o" else 6, "lw": 1.2}
             axes.errorbar(places[chosen], values[chosen], yerr=spread, label=label, **look)
     for place in list(odd)[:NAMED]:
-        offset: dict[str, Any] = {"textcoords": "offset points", "xytext": (5, 5), "fontsize": "small", "color": ODD}
-        axes.annotate(str(place), (place, values[place]), **offset)
+        offset: dict[str, Any] = {"textcoords": "offset points", "xytext": (5, 5), "fontsize": "small"}
+        axes.annotate(str(place), (place, values[place]), color=ink(ODD), **offset)

@@ -6,12 +6,11 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
 from rpmodels import errors
 from rpmodels.plots import fitted
 from rpmodels.plots.canvas import given_or_new, legend_beside, line
+from rpmodels.plots.channel_images import channel_image, observed
 
 SHOWN = 6
 """Tuning curves, where none are named."""
@@ -69,37 +68,18 @@ def rates(
         raise errors.bad_value("model", "one of trials over time", "one without: model.rates(X) has its rates")
     if not isinstance(expected, list) and np.ndim(expected) == 2:
         raise errors.bad_value("X", "trials", "one long recording: pass a piece of it as one trial, X[None]")
-    every = model.read(X, **options)
-    if not 0 <= trial < len(every):
-        raise errors.bad_value("trial", f"one from 0 to {len(every) - 1}", trial)
-    exists = every.exists[trial]
-    clock, seen = every.times[trial][exists], np.array(every.values[name][trial], float)[exists]
-    seen[~every.present[name][trial][exists]] = np.nan
+    clock, seen, _ = observed(model, X, trial, name, options)
     denoised = np.asarray(expected[trial], float)[: len(clock)]
     if ax is not None:
-        _image(ax, clock, denoised, "expected", "viridis")
+        channel_image(ax, clock, denoised, "expected", "viridis")
         return ax
     figure = plt.figure(figsize=(9, 3.2), layout="constrained")
     left = figure.add_subplot(1, 2, 1)
     right = figure.add_subplot(1, 2, 2, sharey=left)
     for axes, values, title, colours in ((left, seen, "observed", "Greys"), (right, denoised, "expected", "viridis")):
-        figure.colorbar(_image(axes, clock, values, title, colours), ax=axes, pad=0.02)
+        figure.colorbar(channel_image(axes, clock, values, title, colours), ax=axes, pad=0.02)
     right.set_ylabel("")
     return right
-
-
-def _image(axes: Axes, times: NDArray[Any], values: NDArray[Any], title: str, colours: str) -> Any:
-    """Time to the right, channels upwards; a few extreme values do not set the scale, and gaps are light blue."""
-    low, high = np.nanquantile(values, [0.005, 0.995]) if np.isfinite(values).any() else (0.0, 1.0)
-    grid = (times, np.arange(values.shape[1]), values.T)
-    image = axes.pcolormesh(
-        *grid, shading="nearest", cmap=colours, vmin=low, vmax=max(high, low + 1e-12), rasterized=True
-    )
-    axes.set_facecolor("#d6e6f2")
-    axes.set(xlabel="time", ylabel="channel")
-    axes.set_title(title, fontsize="medium")
-    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-    return image
 
 
 def _asked(model: Any, verb: str) -> Any:

@@ -9,7 +9,7 @@ from scipy.special import erf
 
 from rpmodels import errors
 from rpmodels.plots import fitted
-from rpmodels.plots.canvas import given_or_new, legend_beside
+from rpmodels.plots.canvas import given_or_new, ink, legend_beside
 
 LEVELS = np.linspace(0.05, 0.95, 19)
 TICKS = 10
@@ -56,15 +56,15 @@ def mixture_against_prior(
 
 def _densities(axes: Axes, mixture: Any, prior: Any, label: str, along: str) -> None:
     grid = fitted.grid_over(mixture, prior)
-    axes.plot(grid, mixture.density(grid), lw=1.8, color="C0", label=label)
-    axes.plot(grid, prior.density(grid), lw=1.4, color="C1", ls="--", label="prior")
+    axes.plot(grid, mixture.density(grid), lw=1.8, color=ink(0), label=label)
+    axes.plot(grid, prior.density(grid), lw=1.4, color=ink(1), ls="--", label="prior")
     axes.set(xlabel=along, ylabel="density", ylim=(0, None))
 
 
 def _states(axes: Axes, mixture: NDArray[Any], prior: NDArray[Any], name: str) -> None:
     places = np.arange(len(mixture))
-    axes.bar(places, mixture, 0.7, color="C0", label=f"mixture of factor {name}")
-    axes.hlines(prior, places - 0.42, places + 0.42, color="C1", ls="--", lw=2.0, label="prior")
+    axes.bar(places, mixture, 0.7, color=ink(0), label=f"mixture of factor {name}")
+    axes.hlines(prior, places - 0.42, places + 0.42, color=ink(1), ls="--", lw=2.0, label="prior")
     axes.set(xlabel="state", ylabel="probability", ylim=(0, None), xticks=places)
 
 
@@ -85,8 +85,46 @@ def calibration(mean: Any, variance: Any, truth: Any, ax: Axes | None = None) ->
     coverage = (needed[:, None] <= LEVELS).mean(0)
     axes = given_or_new(ax, 3.8, 3.6)
     axes.plot([0, 1], [0, 1], color="0.5", ls="--", lw=1.0, label="as it should be")
-    axes.plot(LEVELS, coverage, "o-", color="C0", ms=3.5, label="intervals")
+    axes.plot(LEVELS, coverage, "o-", color=ink(0), ms=3.5, label="intervals")
     axes.set(xlabel="nominal level of the interval", ylabel="share of the truth inside", xlim=(0, 1), ylim=(0, 1))
+    axes.set_aspect("equal")
+    axes.legend(frameon=False, fontsize="small", loc="upper left")
+    return axes
+
+
+def reliability(probabilities: Any, truth: Any, *, bins: int = 10, ax: Axes | None = None) -> Axes:
+    """How often the most probable state is the true one, against how probable it was said to be.
+
+    Above the diagonal a model is too modest, below it too sure. Points are bins of equal width with a bar of ± standard
+    error; the title has the expected calibration error, the mean distance from the diagonal over observations.
+
+    Args:
+        probabilities: (…, K), in the numbering of the truth (`rp.metrics.match_states` finds the order of states)
+        truth: (…), the true states
+        bins: how many
+        ax: where to draw
+
+    """
+    shares, true = np.asarray(probabilities, float), np.asarray(truth)
+    if shares.ndim < 2 or shares.shape[:-1] != true.shape or not true.size:
+        shapes = f"{shares.shape} and {true.shape}"
+        raise errors.bad_value("probabilities, truth", "shapes (…, K) and (…), not empty", shapes)
+    if not (np.isfinite(shares).all() and (shares >= 0).all() and np.allclose(shares.sum(-1), 1, atol=1e-3)):
+        raise errors.bad_value("probabilities", "numbers ≥ 0 that add up to 1", "others")
+    if bins < 1:
+        raise errors.bad_value("bins", "a number > 0", bins)
+    said, right = shares.max(-1).ravel(), (shares.argmax(-1) == true).ravel()
+    places = np.minimum((said * bins).astype(int), bins - 1)
+    count = np.bincount(places, minlength=bins)
+    have = count > 0
+    confidence, accuracy = (np.bincount(places, each, bins)[have] / count[have] for each in (said, right))
+    error = float((count[have] * np.abs(confidence - accuracy)).sum() / len(said))
+    axes = given_or_new(ax, 3.8, 3.6)
+    axes.plot([0, 1], [0, 1], color="0.5", ls="--", lw=1.0, label="as it should be")
+    bars = np.sqrt(accuracy * (1 - accuracy) / count[have])
+    axes.errorbar(confidence, accuracy, bars, fmt="o-", color=ink(0), ms=3.5, lw=1.2, label="states")
+    axes.set(xlabel="probability of the state", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1.02))
+    axes.set_title(f"calibration error {error:.3f}", fontsize="medium")
     axes.set_aspect("equal")
     axes.legend(frameon=False, fontsize="small", loc="upper left")
     return axes
@@ -106,7 +144,7 @@ def shuffle_null(test: Any, null: Any = None, ax: Axes | None = None) -> Axes:
     p = (1 + (scores >= score).sum()) / (1 + len(scores))
     axes = given_or_new(ax, 6, 3)
     axes.hist(scores, bins="auto", color="0.75", edgecolor="w", label=f"{len(scores)} shuffles")
-    axes.axvline(score, color="C3", lw=2.0, label=f"score {score:.3g}\np = {p:.2g}")
+    axes.axvline(score, color=ink(3), lw=2.0, label=f"score {score:.3g}\np = {p:.2g}")
     axes.set(xlabel="nats above independence per observation", ylabel="shuffles")
     legend_beside(axes)
     return axes

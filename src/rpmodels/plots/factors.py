@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rpmodels import errors
 from rpmodels.plots import fitted
-from rpmodels.plots.canvas import given_or_new, legend_beside, line
+from rpmodels.plots.canvas import given_or_new, ink, legend_beside, line
 
 TOGETHER: dict[str, Any] = {"color": "k", "lw": 2.0, "label": "posterior"}
 
@@ -62,7 +62,7 @@ def _states(axes: Axes, model: Any, seen: fitted.Seen, site: int) -> None:
         places = np.arange(len(heights)) + (number - (len(parts) - 1) / 2) * width
         last = label == "posterior"
         hatch = ("", "//", "..", "xx")[number % 4]
-        look: dict[str, Any] = {"color": "k"} if last else {"color": f"C{number % 10}", "hatch": hatch}
+        look: dict[str, Any] = {"color": "k"} if last else {"color": ink(number), "hatch": hatch}
         axes.bar(places, heights, width, label=label, edgecolor="w", lw=0, **look)
     axes.set(xlabel="state", ylabel="probability", ylim=(0, 1.02), xticks=range(len(heights)))
     if len(seen.times) > 1:
@@ -89,7 +89,7 @@ def _paths(axes: Axes, model: Any, seen: fitted.Seen, latent: int) -> None:
     for number, (name, (mean, sd)) in enumerate(_moments(model, seen, latent).items()):
         here = seen.present[name]
         middle, spread = np.where(here, mean, np.nan), np.where(here, sd, np.nan)
-        bars: dict[str, Any] = {"fmt": "osD^"[number % 4], "ms": 3, "lw": 0.8, "alpha": 0.6, "color": f"C{number % 10}"}
+        bars: dict[str, Any] = {"fmt": "osD^"[number % 4], "ms": 3, "lw": 0.8, "alpha": 0.6, "color": ink(number)}
         axes.errorbar(seen.times, middle, 2 * spread, label=f"factor {name} ± 2 sd", **bars)
     mean, sd = fitted.moments(model.model_.prior.family, seen.posterior, latent)
     axes.fill_between(seen.times, mean - 2 * sd, mean + 2 * sd, color="k", alpha=0.25, lw=0, zorder=3)

@@ -68,9 +68,15 @@ def grid_over(*mixtures: Any) -> NDArray[np.float64]:
 def is_discrete(model: Any, what: str) -> bool:
     """Whether latents have states, not coordinates or angles; `what` is drawn of no others."""
     latent = model.description.latent
-    if not latent.finite and not latent.linear and not _is_bounded(model.model_.prior.family):
+    if not is_drawable(model):
         raise errors.not_drawn(what, type(latent).__name__)
     return bool(latent.finite)
+
+
+def is_drawable(model: Any) -> bool:
+    """Whether `is_discrete` has an answer."""
+    latent = model.description.latent
+    return bool(latent.finite or latent.linear or _is_bounded(model.model_.prior.family))
 
 
 # ---- F_j and the prior -------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from rpmodels import errors
-from rpmodels.plots.canvas import MARKERS, given_or_new, legend_beside, line
+from rpmodels.plots.canvas import MARKERS, given_or_new, ink, legend_beside, line
 
 TERMS = ("free_energy", "prior", "recognition", "mixture", "parameters")
 MOVE = " + move"
@@ -134,9 +134,9 @@ def score_ceiling(scores: Any, ax: Axes | None = None) -> Axes:
     # Scores under a continuous p₀ have no ceiling.
     reach = np.where(np.isfinite(ceilings), ceilings, 0.0)
     axes.barh(places, reach, height=0.6, color="0.9", edgecolor="0.5", lw=0.8, label="ceiling")
-    axes.barh(places, [float(score) for score in found.values()], height=0.4, color="C0", label="mean score")
+    axes.barh(places, [float(score) for score in found.values()], height=0.4, color=ink(0), label="mean score")
     medians = [score.median for score in found.values()]
-    axes.plot(medians, places, "D", color="C1", mec="k", mew=0.6, ms=6, label="median")
+    axes.plot(medians, places, "D", color=ink(1), mec="k", mew=0.6, ms=6, label="median")
     axes.axvline(0.0, color="0.3", lw=0.8)
     axes.set_yticks(places, list(found))
     axes.invert_yaxis()
@@ -166,15 +166,16 @@ def gap(gap: Any, ax: Axes | None = None) -> Axes:
     places = np.arange(len(rows))
     scores = np.array([row.score for row in rows])
     spreads = np.array([row.standard_error for row in rows])
-    axes.axvline(gap.best, color="C3", ls="--", lw=1.4, label=f"best known {gap.best:.4g}", zorder=1)
+    axes.axvline(gap.best, color=ink(3), ls="--", lw=1.4, label=f"best known {gap.best:.4g}", zorder=1)
     axes.hlines(places[1:], scores[1:], gap.best, color="0.85", lw=5, zorder=2)
-    axes.hlines(places[:1], scores[:1], gap.best, color="C1", lw=5, label=f"gap of this fit {gap.nats:.2g}", zorder=2)
+    axes.hlines(places[:1], scores[:1], gap.best, color=ink(1), lw=5, label=f"gap of this fit {gap.nats:.2g}", zorder=2)
     if spreads.any():
         axes.errorbar(scores, places, xerr=spreads, fmt="none", ecolor="0.3", capsize=3, label="± standard error")
-    for arrived, face, label in ((True, "C0", "converged"), (False, "w", "not converged"), (None, "0.8", "not known")):
+    faces = ((True, ink(0), "converged"), (False, "w", "not converged"), (None, "0.8", "not known"))
+    for arrived, face, label in faces:
         own = np.array([row.converged is arrived for row in rows])
         if own.any():
-            axes.plot(scores[own], places[own], "o", color="C0", mfc=face, mew=1.6, ms=8, label=label, zorder=3)
+            axes.plot(scores[own], places[own], "o", color=ink(0), mfc=face, mew=1.6, ms=8, label=label, zorder=3)
     axes.set_yticks(places, [f"{row.name} ({row.steps} steps)" for row in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     _at_least(axes, LEAST_WIDTH * max(1.0, abs(gap.best)))

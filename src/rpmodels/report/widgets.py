@@ -77,6 +77,22 @@ def mosaic(
     )
 
 
+@dataclass(frozen=True)
+class SpacePath:
+    """A path (T, 3) of one group, or a point (1, 3); thin for a trial, bold for an average."""
+
+    group: int
+    points: NDArray[Any]
+    bold: bool
+
+
+def space(alt: str, names: Sequence[str], groups: Sequence[tuple[str, str]], paths: Sequence[SpacePath]) -> str:
+    """Three axes to turn; `groups` are names with their colours."""
+    numbers = [{"group": each.group, "bold": each.bold, "points": _plain(each.points)} for each in paths]
+    named = [{"name": name, "colour": colour} for name, colour in groups]
+    return html.widget("space", {"alt": alt, "names": list(names), "groups": named, "paths": numbers})
+
+
 def _strip(strip: Strip) -> dict[str, Any]:
     low, high = np.nanquantile(strip.rows, [0.02, 0.98])  # an outlier would leave the others grey
     return {"name": strip.name, "rows": _plain(strip.rows), "low": float(low), "high": float(max(high, low + 1e-9))}

@@ -145,7 +145,89 @@
     }));
   };
 
-  const kinds = { scrub, mosaic };
+  // Paths and points in space: drag to turn, or move the sliders.
+  const space = (root, data) => {
+    const WIDTH = Math.min(640, Math.max(300, root.clientWidth - 26)), TALL = Math.min(460, 0.8 * WIDTH), MARGIN = 30;
+    const complete = data.paths.map((each) => ({ ...each, points: each.points.filter((p) => !p.includes(null)) }));
+    const every = complete.flatMap((each) => each.points);
+    const middle = [0, 1, 2].map((k) => every.reduce((sum, p) => sum + p[k], 0) / Math.max(1, every.length));
+    const far = Math.max(1e-9, ...every.map((p) => Math.hypot(...p.map((v, k) => v - middle[k]))));
+    const size = (Math.min(WIDTH, TALL) / 2 - MARGIN) / far;
+    const hidden = data.groups.map(() => false);
+    let turn = 30, tilt = 20, trials = true, timer = 0;
+    // Across and up the screen, and towards the eye; the third latent stands upright.
+    const seen = (point) => {
+      const [a, b] = [(turn * Math.PI) / 180, (tilt * Math.PI) / 180];
+      const [x, y, z] = point.map((v, k) => (v - middle[k]) * size);
+      const [across, deep] = [x * Math.cos(a) - y * Math.sin(a), x * Math.sin(a) + y * Math.cos(a)];
+      return [WIDTH / 2 + across, TALL / 2 - z * Math.cos(b) - deep * Math.sin(b), z * Math.sin(b) - deep * Math.cos(b)];
+    };
+    const svg = make(root, "svg", { viewBox: `0 0 ${WIDTH} ${TALL}`, class: "plot space", role: "img", "aria-label": data.alt });
+    const arms = data.names.map((name) => [make(svg, "path", { class: "axis" }), make(svg, "text", { "text-anchor": "middle" }, name)]);
+    const lines = complete.map((each) => {
+      const colour = data.groups[each.group].colour, single = each.points.length === 1;
+      const look = single
+        ? { fill: colour, "fill-opacity": each.bold ? 1 : 0.6, r: each.bold ? 6 : 2.5, stroke: each.bold ? "var(--ink)" : "none" }
+        : { fill: "none", stroke: colour, "stroke-width": each.bold ? 3 : 0.8, "stroke-opacity": each.bold ? 1 : 0.5, "stroke-linejoin": "round" };
+      return make(svg, single ? "circle" : "path", look);
+    });
+    const draw = () => {
+      arms.forEach(([arm, text], k) => {
+        const ends = [-1, 1].map((side) => seen(middle.map((v, j) => v + (j === k ? side * far : 0))));
+        arm.setAttribute("d", path(ends.map((p) => p[0]), ends.map((p) => p[1])));
+        text.setAttribute("x", Math.min(WIDTH - MARGIN, Math.max(MARGIN, ends[1][0])));
+        text.setAttribute("y", Math.min(TALL - 4, Math.max(12, ends[1][1] - 4)));
+      });
+      const depth = complete.map((each, i) => {
+        const places = each.points.map(seen), node = lines[i];
+        node.style.display = hidden[each.group] || (!each.bold && !trials) || !places.length ? "none" : "";
+        if (node.tagName === "circle") {
+          node.setAttribute("cx", places[0][0].toFixed(1)); node.setAttribute("cy", places[0][1].toFixed(1));
+        } else node.setAttribute("d", path(places.map((p) => p[0]), places.map((p) => p[1])));
+        return places.reduce((sum, p) => sum + p[2], 0) / Math.max(1, places.length) + (each.bold ? 1e6 : 0);
+      });
+      complete.map((_, i) => i).sort((i, j) => depth[i] - depth[j]).forEach((i) => svg.append(lines[i]));
+    };
+    const controls = make(root, "div", { class: "controls" });
+    const play = make(controls, "button", { type: "button" }, "Turn");
+    const slide = (name, low, high, value, moved) => {
+      const label = make(controls, "label", { class: "slide" }, name + " ");
+      const slider = make(label, "input", { type: "range", min: low, max: high, step: 1, value });
+      slider.addEventListener("input", () => { moved(Number(slider.value)); draw(); });
+      return slider;
+    };
+    const turns = slide("around", -180, 180, turn, (value) => { turn = value; });
+    const tilts = slide("tilt", -90, 90, tilt, (value) => { tilt = value; });
+    const to = (around, up) => {
+      turn = ((((around + 180) % 360) + 360) % 360) - 180; tilt = Math.min(90, Math.max(-90, up));
+      turns.value = turn; tilts.value = tilt;
+      draw();
+    };
+    play.addEventListener("click", () => {
+      if (timer) { clearInterval(timer); timer = 0; play.textContent = "Turn"; return; }
+      play.textContent = "Stop";
+      timer = setInterval(() => to(turn + 1.5, tilt), 40);
+    });
+    let held = null;
+    svg.addEventListener("pointerdown", (event) => { held = [event.clientX, event.clientY, turn, tilt]; svg.setPointerCapture(event.pointerId); });
+    svg.addEventListener("pointermove", (event) => { if (held) to(held[2] + (event.clientX - held[0]) / 2, held[3] + (event.clientY - held[1]) / 2); });
+    for (const end of ["pointerup", "pointercancel"]) svg.addEventListener(end, () => { held = null; });
+    const choices = make(root, "div", { class: "controls" });
+    const choice = (text, colour, changed) => {
+      const label = make(choices, "label");
+      const box = make(label, "input", { type: "checkbox" });
+      box.checked = true;
+      if (colour) make(label, "span", { class: "key", style: `border-top-color: ${colour}` });
+      label.append(" " + text);
+      box.addEventListener("change", () => { changed(box.checked); draw(); });
+    };
+    data.groups.forEach((each, i) => choice(each.name, each.colour, (on) => { hidden[i] = !on; }));
+    choice("single trials", "", (on) => { trials = on; });
+    make(root, "div", { class: "soft" }, data.alt + ".");
+    draw();
+  };
+
+  const kinds = { scrub, mosaic, space };
   document.querySelectorAll("[data-widget]").forEach((root, i) => {
     root.id = root.id || `widget-${i}`;
     kinds[root.dataset.widget](root, JSON.parse(root.querySelector("script").textContent));

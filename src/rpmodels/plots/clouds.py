@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from rpmodels import errors
-from rpmodels.plots.canvas import MARKERS, given_or_new, legend_beside
+from rpmodels.plots.canvas import MARKERS, given_or_new, ink, legend_beside
 
 GROUPS = 10
 """As many whole numbers, at most, are groups with a legend; more are a scale with a colour bar."""
@@ -89,7 +89,7 @@ def _bands(
     """Dimensions differ in colour; the last of them speaks for all in the legend, where they have no names."""
     several = names is not None and len(names) > 1
     for d, (middle, spread) in enumerate(zip(mean.T, sd.T, strict=True)):
-        colour, last = f"C{d % 10}", d == mean.shape[1] - 1
+        colour, last = ink(d), d == mean.shape[1] - 1
         label = f"latent {names[d]}" if names is not None and several else "posterior mean" if last else None
         low, high = middle - 2 * spread, middle + 2 * spread
         axes.plot(times, middle, color=colour, lw=1.5, label=label)
@@ -164,7 +164,7 @@ def _cloud(axes: Any, latents: Any, colour: Any, label: str, dimensions: list[in
         if len(dimensions) == 3:  # more ticks would run into each other
             getattr(axes, f"{axis}axis").set_major_locator(MaxNLocator(5))
     if colour is None:
-        axes.scatter(*places, s=10, color="C0", lw=0)
+        axes.scatter(*places, s=10, color=ink(0), lw=0)
         return
     values = _joined(colour, whole=True)
     if len(values) != len(points):
@@ -176,7 +176,7 @@ def _cloud(axes: Any, latents: Any, colour: Any, label: str, dimensions: list[in
         axes.figure.colorbar(drawn, ax=axes, label=label, **room)
         return
     for number, group in enumerate(groups):
-        look = {"color": f"C{number % 10}", "marker": MARKERS[number % len(MARKERS)], "lw": 0, "s": 14}
+        look = {"color": ink(number), "marker": MARKERS[number % len(MARKERS)], "lw": 0, "s": 14}
         axes.scatter(*places[:, values == group], label=str(group), **look)
     legend_beside(axes)
     axes.get_legend().set_title(label)
