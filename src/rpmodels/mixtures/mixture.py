@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rpmodels.carriers import Factor, NamedTensors, SiteMarginal
-from rpmodels.families import FiniteSupport, InPlacePairs
+from rpmodels.families import InPlacePairs
 from rpmodels.families.family import F_co
 from rpmodels.linalg import log_sum_exp
 from rpmodels.mixtures import reduce
