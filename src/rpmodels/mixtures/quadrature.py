@@ -8,10 +8,12 @@ K = 2, 3: Gauss–Hermite nodes around each posterior.
 
 import math
 import warnings
+from functools import lru_cache
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from scipy.special import roots_hermitenorm
 from torch import Tensor
 
@@ -157,8 +159,14 @@ def hermite(
     nodes: int, latents: int, like: Float[Tensor, "N T D"]
 ) -> tuple[Float[Tensor, "1 1 Q K"], Float[Tensor, "Q"]]:
     """Nodes and weights of the expectation under N(0, I)."""
+    grid, weights = _hermite(nodes, latents)
+    return torch.tensor(grid).to(like)[None, None], torch.tensor(weights).to(like)
+
+
+@lru_cache(16)
+def _hermite(nodes: int, latents: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The same in double precision: found once, as it takes longer than a short batch."""
     points, weights = roots_hermitenorm(nodes)  # which does not overflow when nodes are many
     grid = np.stack(np.meshgrid(*[points] * latents, indexing="ij"), -1).reshape(-1, latents)
     product = np.stack(np.meshgrid(*[weights / weights.sum()] * latents, indexing="ij"), -1)
-    every = product.reshape(-1, latents).prod(-1)
-    return torch.as_tensor(grid).to(like)[None, None], torch.as_tensor(every).to(like)
+    return grid, product.reshape(-1, latents).prod(-1)

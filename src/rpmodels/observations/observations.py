@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,8 +62,14 @@ class Observations:
         """T, the length of the longest observation."""
         return int(self.exists.shape[1])
 
+    @cached_property
+    def _equally_long(self) -> bool:
+        return bool(self.exists.all())
+
     def longest(self, index: NDArray[np.int64]) -> int:
         """Sites of the longest of these."""
+        if len(index) and self._equally_long:
+            return self.n_sites
         return max(1, int(np.flatnonzero(self.exists[index].any(axis=0)).max(initial=0)) + 1)
 
     def batch(

@@ -45,8 +45,8 @@ def chained(step: Transition, h: Float[Tensor, "N T K"], W: Float[Tensor, "N T K
     (trials, count, size), eye = h.shape, torch.eye(h.shape[-1], dtype=h.dtype, device=h.device)
     ends = torch.cat([eye[None], step.precision.expand(count - 1, -1, -1)])
     begins = pad(step.squared.expand(count - 1, -1, -1), (0, 0, 0, 0, 0, 1))
-    sites = torch.cat([W + ends + begins, h[..., None]], -1).transpose(0, 1)
-    return Chain(sites, -step.forward.expand(count - 1, trials, size, size), WHAT)
+    sites = torch.cat([W + (ends + begins), h[..., None]], -1).transpose(0, 1)
+    return Chain(sites, (-step.forward).expand(count - 1, trials, size, size), WHAT)
 
 
 def moved(step: Transition, state: LatentState, push: Float[Tensor, "N K"] | None = None) -> LatentState:

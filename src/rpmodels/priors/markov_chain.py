@@ -124,7 +124,7 @@ class MarkovChainPrior(HasLogDensity[Categorical], HasFilter[Categorical]):
         assert isinstance(posterior, MarkovChainPosterior)
         exists = posterior.sites.exists
         first = weights * exists[:, 0]
-        sums = {"initial": torch.einsum("n,nk->k", first, posterior.mu[:, 0])[None]}
+        sums = {"initial": first[None] @ posterior.mu[:, 0]}
         if exists.shape[1] > 1:
             sums["transitions"] = posterior.messages.pairs(weights).to(posterior.potentials.dtype)
         return sums
