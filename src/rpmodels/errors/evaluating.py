@@ -28,6 +28,14 @@ def one_recording(model: str) -> InputError:
     )
 
 
+def group_on_both_sides(group: object) -> InputError:
+    """Folds that divide a group."""
+    return InputError(
+        f"cv: expected folds that keep groups together, and group {group} is in training and held out. Pass a number "
+        "of folds, or a splitter that heeds groups."
+    )
+
+
 def needs_variances(what: str, model: str) -> InputError:
     """Error bars of latents that have none."""
     return InputError(

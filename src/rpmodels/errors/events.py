@@ -105,6 +105,15 @@ def no_label_near(what: str, time: float, first: float, last: float) -> InputErr
     )
 
 
+def clocks_apart(bins: tuple[float, float], behaviour: tuple[float, float]) -> InputError:
+    """The clock of a session, and that of trials."""
+    return InputError(
+        f"at: expected behaviour near the bins, and there is none near any of them (bins of the first trial are from "
+        f"{bins[0]:g} to {bins[1]:g}, its behaviour from {behaviour[0]:g} to {behaviour[1]:g}). Count both from one "
+        "beginning, in the same unit; for behaviour on the clock of a session there is rp.adapters.binned(…).beside."
+    )
+
+
 def bins_without_times(what: str) -> InputError:
     """Behaviour at its own times, and bins at none."""
     return InputError(

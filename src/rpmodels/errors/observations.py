@@ -147,6 +147,14 @@ def no_population(name: str, known: Sequence[str]) -> InputError:
     )
 
 
+def own_collate() -> InputError:
+    """Batches that somebody makes by himself."""
+    return InputError(
+        "DataLoader: expected one that puts items together as torch does, got a collate_fn of its own. Hand in its "
+        "Dataset, with items as dicts or tuples of arrays."
+    )
+
+
 def unseen_label(name: str, label: object, vocabulary: Sequence[object]) -> InputError:
     """A label that training did not have."""
     shown = ", ".join(map(str, vocabulary[:10])) + (", …" if len(vocabulary) > 10 else "")

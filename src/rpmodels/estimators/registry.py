@@ -9,6 +9,7 @@ from rpmodels import errors
 from rpmodels.estimators.base import RPMEstimator, concrete
 from rpmodels.estimators.factor_analysis import RPFA
 from rpmodels.estimators.gaussian_process import RPGPFA
+from rpmodels.observations import adapters
 
 
 def registered() -> dict[str, type[RPMEstimator]]:
@@ -36,5 +37,5 @@ def default_for(X: Any) -> RPMEstimator:
     """A few smooth latents for series, a few numbers for tables."""
     first = next(iter(X.values())) if isinstance(X, Mapping) else X
     levels = getattr(getattr(first, "index", None), "nlevels", 1)
-    series = isinstance(first, list) or np.ndim(first) > 2 or levels > 1
+    series = isinstance(first, list | adapters.Binned) or np.ndim(first) > 2 or levels > 1
     return RPGPFA(3) if series else RPFA(2)

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from rpmodels import checks, errors
 from rpmodels.estimators import RPMEstimator
+from rpmodels.evaluation.clocks import clocks_of, lengths_of, with_own_clock
 from rpmodels.evaluation.counts import check_named
 from rpmodels.evaluation.cross_validation import Choice, CrossValidation, check_measure, cross_validate
-from rpmodels.evaluation.folds import Fold, divisible, folds_of, n_trials, subset
+from rpmodels.evaluation.folds import Fold, divisible, folds_of, subset
+from rpmodels.observations import adapters
 from rpmodels.observations.merging import merged
 
 PER_SECOND = "second"
@@ -21,8 +21,10 @@ def choose_bins(
     X: Any,
     values: Sequence[int],
     *,
-    bin_width: float,
+    bin_width: float | None = None,
     y: Any = None,
+    at: Any = None,
+    how: str = "auto",
     by: str = "score",
     cv: int | Any = 5,
     groups: Any = None,
@@ -45,10 +47,13 @@ def choose_bins(
 
     Args:
         estimator: a model over time, not fitted, and left so
-        X: trials in the finest bins, as for `cross_validate`; what is missing is NaN
+        X: trials in the finest bins, as for `cross_validate`, or what `rp.adapters.binned` made of events; what is
+            missing is NaN
         values: how many bins are merged into one, from simple to rich: [8, 4, 2, 1]
-        bin_width: seconds of a bin of X
+        bin_width: seconds of a bin of X, if X does not know it
         y: behaviour, averaged within bins as well
+        at: when `y` was taken, where it was not in the finest bins, as for `cross_validate`
+        how: as for `cross_validate`
         by: what chooses, as for `choose`
         cv: as for `cross_validate`
         groups: as for `cross_validate`
@@ -61,17 +66,20 @@ def choose_bins(
         raise errors.needs_bins(type(estimator).__name__)
     if options.get("presence") is not None:
         raise errors.bad_value("presence", "None (what is missing is NaN, also in part of a merged bin)", "presence")
-    if isinstance(times, Mapping):
-        raise errors.bad_value("times", "one clock for all factors", f"those of {', '.join(map(str, times))}")
     checks.Listed(checks.Integer(1)).check("values", values)
     if not len(values):
         raise errors.bad_value("values", "at least one", "none")
-    width = checks.number("bin_width", bin_width, above=0.0)
+    width = checks.number("bin_width", getattr(X, "bin_width", None) if bin_width is None else bin_width, above=0.0)
     check_measure(by, y)
     check_named(estimator, X)
-    given = divisible(estimator, X, times=times, inputs=inputs)
-    lengths = _lengths(given.X)
-    clock = _clocks(given.beside.get("times"), lengths) if estimator.description.takes_times else None
+    own, counted = adapters.to_trials(X, times)[1], estimator.description.takes_times
+    if isinstance(own, Mapping):
+        raise errors.bad_value("times", "one clock for all factors", f"those of {', '.join(map(str, own))}")
+    if at is None and own is not None:
+        y, at = with_own_clock(y, None)
+    given = divisible(estimator, X, times=times if counted or at is None else None, inputs=inputs)
+    lengths = lengths_of(given.X)
+    clock = clocks_of(own, lengths) if counted or at is not None else None
     folds = folds_of(cv, given.X, groups)
     tried = {}
     for n in values:
@@ -79,8 +87,8 @@ def choose_bins(
         wide: dict[str, Any] = {
             name: None if each is None else merged(each, n, counts=False) for name, each in beside.items()
         }
-        seen = None if y is None else merged(y, n, counts=False)
-        found = cross_validate(estimator, merged(given.X, n), y=seen, cv=folds, **wide, **options)
+        seen = y if y is None or at is not None else merged(y, n, counts=False)
+        found = cross_validate(estimator, merged(given.X, n), y=seen, at=at, how=how, cv=folds, **wide, **options)
         tried[int(n)] = _per_second(found, folds, lengths // n * n * width)
     return Choice("bins merged", tried, by)
 
@@ -94,17 +102,3 @@ def _per_second(found: CrossValidation, folds: Sequence[Fold], seconds: Any) -> 
         training=tuple(float(score) / each for score, each in zip(found.training, training, strict=True)),
         per=PER_SECOND,
     )
-
-
-def _lengths(X: Any) -> Any:
-    """T of every trial, from whichever factor has it."""
-    factors = list(X.values()) if isinstance(X, Mapping) else [X]
-    return np.array([max(len(each[n]) for each in factors if each[n] is not None) for n in range(n_trials(X))])
-
-
-def _clocks(times: Any, lengths: Any) -> Any:
-    """(T_n,) of every trial, so that merged bins keep the units of time."""
-    if times is None:
-        return [np.arange(length, dtype=np.float64) for length in lengths]
-    shared = np.ndim(times[0]) == 0
-    return [np.asarray(times if shared else times[n], np.float64)[:length] for n, length in enumerate(lengths)]

@@ -11,8 +11,9 @@ from sklearn.base import clone
 
 from rpmodels import alignment, checks, errors, metrics
 from rpmodels.estimators import Latents, RPMEstimator, default_for
+from rpmodels.evaluation.clocks import clocked
 from rpmodels.evaluation.decoding import READINGS, points_of
-from rpmodels.evaluation.folds import Fold, Given, Index, divisible, folds_of, n_trials, subset
+from rpmodels.evaluation.folds import Fold, Given, Index, folds_of, subset
 from rpmodels.evaluation.methods import Bins, latents_of, scores_of
 from rpmodels.evaluation.rivals import Rivals, rivals_of
 from rpmodels.learning.parallel import parallel_list
@@ -24,6 +25,8 @@ class Comparison:
     """Held-out numbers of every method: {method: {measure: one value per fold and seed}}."""
 
     values: Mapping[str, Mapping[str, NDArray[np.float64]]] = field(default_factory=dict)
+    interpolation: str = ""
+    """What was done to a `y` that had a clock of its own."""
 
     def __repr__(self) -> str:
         width = max(len(name) for name in self.values)
@@ -31,6 +34,8 @@ class Comparison:
         for method, measures in self.values.items():
             numbers = (f"{name} {each.mean():.3f} ± {each.std():.3f}" for name, each in measures.items())
             lines.append(f"{method:{width}}  {'   '.join(numbers)}")
+        if self.interpolation:
+            lines.append(f"(y {self.interpolation})")
         return "\n".join(lines)
 
 
@@ -39,6 +44,8 @@ def compare_baselines(
     y: Any = None,
     *,
     estimator: RPMEstimator | None = None,
+    at: Any = None,
+    how: str = "auto",
     cv: int | Any = 4,
     groups: Any = None,
     n_seeds: int = 1,
@@ -67,8 +74,12 @@ def compare_baselines(
         X: trials or rows, as `fit` takes them, but one long recording: cut it into trials first
         y: one value per bin or per trial
         estimator: the RPM; default RPGPFA(3) for series, RPFA(2) for tables
+        at: when `y` was taken, (T,) or a list of (T_n,), where it was not in the bins of X, whose `times` must be
+            known: it is interpolated, and the result says how
+        how: "mean" within bins, "linear", or "nearest"; default the mean where a bin has several values, else linear,
+            of labels the nearest
         cv: folds, a splitter, or pairs of (training, held-out) trials
-        groups: trials that stay together
+        groups: trials that stay together, also on the inner folds
         n_seeds: fits of every fold
         random_state: the first seed
         methods: names of those to compare with, as they are printed; the RPM is always there. None: all
@@ -81,16 +92,15 @@ def compare_baselines(
     model = estimator if estimator is not None else default_for(X)
     rivals = rivals_of(model.description.latent)
     names = named_rivals(methods, type(model).__name__, rivals)
-    given = divisible(model, X, **options)
-    if y is not None and n_trials(y) != n_trials(given.X):
-        raise errors.bad_value("y", f"{n_trials(given.X)} trials as in X", n_trials(y))
+    given, y, said = clocked(model, X, y, at, how, options)
     tasks = [(fold, random_state + seed) for fold in folds_of(cv, given.X, groups) for seed in range(n_seeds)]
-    shared = (model, rivals, names, given, y)
+    shared = (model, rivals, names, given, y, None if groups is None else np.asarray(groups))
     found = parallel_list(_one_fold, tasks, n_jobs, *shared, label="compare_baselines", verbose=verbose)
-    return Comparison({
+    values = {
         name: {measure: np.array([each[name][measure] for each in found]) for measure in measures}
         for name, measures in found[0].items()
-    })  # fmt: skip
+    }
+    return Comparison(values, said)
 
 
 def named_rivals(methods: Sequence[str] | None, own: str, rivals: Rivals) -> list[str] | None:
@@ -109,6 +119,7 @@ def _one_fold(
     names: Sequence[str] | None,
     given: Given,
     y: Any,
+    groups: Any,
 ) -> dict[str, dict[str, float]]:
     """{method: {measure: value}}."""
     fold, seed = task
@@ -125,7 +136,7 @@ def _one_fold(
         behaviour = list(y)
         measured = {own: scores_of(READINGS, dict.fromkeys(READINGS, ours.values), behaviour, fold)}
         for method in methods:
-            chosen = method.chosen(seen, subset(behaviour, fold[0]), READINGS, size, seed)
+            chosen = method.chosen(seen, subset(behaviour, fold[0]), READINGS, size, seed, subset(groups, fold[0]))
             found = latents_of(chosen, seen, bins, size, seed)
             measured[method.name] = scores_of(READINGS, found, behaviour, fold)
         return measured

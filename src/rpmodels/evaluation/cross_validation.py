@@ -10,8 +10,9 @@ from sklearn.base import clone
 from rpmodels import errors
 from rpmodels.estimators import RPMEstimator
 from rpmodels.estimators.arguments import every_argument
+from rpmodels.evaluation.clocks import clocked
 from rpmodels.evaluation.decoding import READINGS, points_of
-from rpmodels.evaluation.folds import Fold, Given, divisible, folds_of, n_trials, subset
+from rpmodels.evaluation.folds import Fold, Given, folds_of, subset
 from rpmodels.free_energy import Score
 from rpmodels.learning.parallel import parallel_list
 
@@ -27,6 +28,8 @@ class CrossValidation:
     decoding: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """With `y`: how well it was read from the latents of the held-out trials, by every kind of decoder."""
     per: str = "observation"
+    interpolation: str = ""
+    """What was done to a `y` that had a clock of its own."""
 
     @property
     def mean(self) -> float:
@@ -44,6 +47,10 @@ class CrossValidation:
         return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
     def __repr__(self) -> str:
+        return f"{self.text()}; y {self.interpolation}" if self.interpolation else self.text()
+
+    def text(self) -> str:
+        """Its numbers."""
         mean, error = self.measured(SCORE)
         read = "".join(f"; y by {kind} {m:.3f} ± {e:.3f}" for kind, (m, e) in self._read())
         return (
@@ -63,6 +70,8 @@ def cross_validate(
     cv: int | Any = 5,
     groups: Any = None,
     times: Any = None,
+    at: Any = None,
+    how: str = "auto",
     inputs: Any = None,
     presence: Any = None,
     sample_weight: Any = None,
@@ -79,7 +88,11 @@ def cross_validate(
             neighbours ("knn"), R² or the share of right labels. It should be no factor of X, which latents would repeat
         cv: number of folds, a splitter with `split(X, y, groups)`, or pairs of (training, held-out) trials
         groups: one label per trial; trials of one group (a session, a subject) are never on both sides
-        times: as in `fit`, for estimators that take them
+        times: as in `fit`, for estimators that take them, and of bins where `y` has a clock of its own
+        at: when `y` was taken, (T,) or a list of (T_n,), where it was not in the bins of X: it is interpolated, and the
+            result says how
+        how: "mean" within bins, "linear", or "nearest"; default the mean where a bin has several values, else linear,
+            of labels the nearest
         inputs: as in `fit`, for estimators that take them
         presence: as in `fit`
         sample_weight: as in `fit`
@@ -88,13 +101,13 @@ def cross_validate(
 
     """
     beside = {"times": times, "inputs": inputs, "presence": presence, "sample_weight": sample_weight}
-    return validated([estimator], X, y, cv, groups, beside, n_jobs, "cross_validate", verbose)[0]
+    return validated([estimator], X, (y, at, how), cv, groups, beside, n_jobs, "cross_validate", verbose)[0]
 
 
 def validated(
     estimators: Sequence[RPMEstimator],
     X: Any,
-    y: Any,
+    behaviour: tuple[Any, Any, str],
     cv: int | Any,
     groups: Any,
     beside: Mapping[str, Any],
@@ -102,22 +115,21 @@ def validated(
     label: str,
     verbose: int,
 ) -> list[CrossValidation]:
-    """Every estimator on the same folds, all of them jobs under one bar."""
-    given = divisible(estimators[0], X, **beside)
-    if y is not None and n_trials(y) != n_trials(given.X):
-        raise errors.bad_value("y", f"{n_trials(given.X)} trials as in X", n_trials(y))
+    """Every estimator on the same folds, all of them jobs under one bar; behaviour: y, its times, and how."""
+    given, y, said = clocked(estimators[0], X, *behaviour, beside)
     folds = list(folds_of(cv, given.X, groups))
     tasks = [(each, fold) for each in estimators for fold in folds]
     scored = parallel_list(_score, tasks, n_jobs, given, y, label=label, verbose=verbose)
-    return [_gathered(scored[n : n + len(folds)], y is not None) for n in range(0, len(tasks), len(folds))]
+    return [_gathered(scored[n : n + len(folds)], y is not None, said) for n in range(0, len(tasks), len(folds))]
 
 
 Scored = tuple[Score, Score, dict[str, float]]
 
 
-def _gathered(scored: Sequence[Scored], decoded: bool) -> CrossValidation:
+def _gathered(scored: Sequence[Scored], decoded: bool, said: str) -> CrossValidation:
     read = {kind: tuple(each[kind] for _, _, each in scored) for kind in (READINGS if decoded else ())}
-    return CrossValidation(tuple(new for new, _, _ in scored), tuple(old for _, old, _ in scored), read)
+    new, old = tuple(each for each, _, _ in scored), tuple(each for _, each, _ in scored)
+    return CrossValidation(new, old, read, interpolation=said)
 
 
 def _score(task: tuple[RPMEstimator, Fold], given: Given, y: Any) -> Scored:
@@ -154,9 +166,15 @@ class Choice:
         return next(value for value, each in self.tried.items() if each.measured(self.by)[0] >= mean - error)
 
     def __repr__(self) -> str:
-        lines = [f"{self.name}={value!r}: {each}" for value, each in self.tried.items()]
+        lines = [f"{self.name}={value!r}: {each.text()}" for value, each in self.tried.items()]
         by = "" if self.by == SCORE else f" (by {self.by})"
-        return "\n".join([*lines, f"best{by}: {self.name}={self.best!r}"])
+        said = f"; y {self.interpolation}" if self.interpolation else ""
+        return "\n".join([*lines, f"best{by}: {self.name}={self.best!r}{said}"])
+
+    @property
+    def interpolation(self) -> str:
+        """What was done to a `y` that had a clock of its own."""
+        return ", ".join(dict.fromkeys(each.interpolation for each in self.tried.values() if each.interpolation))
 
 
 def check_measure(by: str, y: Any) -> None:
@@ -174,6 +192,8 @@ def choose(
     X: Any,
     *,
     y: Any = None,
+    at: Any = None,
+    how: str = "auto",
     by: str = SCORE,
     cv: int | Any = 5,
     groups: Any = None,
@@ -193,6 +213,8 @@ def choose(
         values: from simple to rich
         X: trials
         y: behaviour or labels, as in `cross_validate`
+        at: when `y` was taken, as in `cross_validate`
+        how: as in `cross_validate`
         by: what chooses: "score", or with `y` a decoder, "ridge" or "knn"
         cv: as in `cross_validate`
         groups: as in `cross_validate`
@@ -208,5 +230,5 @@ def choose(
         raise errors.bad_value("values", "at least one", "none")
     check_measure(by, y)
     models = [clone(estimator).set_params(**{name: value}) for value in values]
-    found = validated(models, X, y, cv, groups, options, n_jobs, "choose", verbose)
+    found = validated(models, X, (y, at, how), cv, groups, options, n_jobs, "choose", verbose)
     return Choice(name, dict(zip(values, found, strict=True)), by)

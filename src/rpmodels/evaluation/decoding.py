@@ -1,5 +1,6 @@
 """From latents to behaviour: simple decoders, cross-validated by trials."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from rpmodels import checks, errors
 from rpmodels.estimators import Latents, RPMEstimator
+from rpmodels.evaluation.clocks import in_bins, with_own_clock
 from rpmodels.evaluation.folds import folds_of, n_trials, subset
 
 PENALTIES = np.logspace(-3, 3, 13)
@@ -52,7 +54,9 @@ class Decoder(BaseEstimator):  # type: ignore[misc]
         if self.labels_:
             _check_labels(targets)
         neighbours = min(checks.integer("n_neighbours", self.n_neighbours, 1), len(rows))
-        self._decoder = make_pipeline(StandardScaler(), self._model(neighbours)).fit(rows, targets)
+        with warnings.catch_warnings():  # what scikit-learn is going to change is no news of these data
+            warnings.simplefilter("ignore", FutureWarning)
+            self._decoder = make_pipeline(StandardScaler(), self._model(neighbours)).fit(rows, targets)
         return self
 
     def _model(self, neighbours: int) -> BaseEstimator:
@@ -97,6 +101,8 @@ class Decoding:
     kind: str
     held_out: tuple[float, ...]
     is_accuracy: bool
+    interpolation: str = ""
+    """What was done to behaviour that had a clock of its own."""
 
     @property
     def mean(self) -> float:
@@ -106,10 +112,21 @@ class Decoding:
     def __repr__(self) -> str:
         name = "accuracy" if self.is_accuracy else "R²"
         spread = float(np.std(self.held_out))
-        return f"{self.kind}: held-out {name} {self.mean:.3f} ± {spread:.3f} over {len(self.held_out)} folds"
+        text = f"{self.kind}: held-out {name} {self.mean:.3f} ± {spread:.3f} over {len(self.held_out)} folds"
+        return f"{text}; behaviour {self.interpolation}" if self.interpolation else text
 
 
-def decode(latents: Any, behaviour: Any, *, kind: str = "ridge", cv: int | Any = 5, groups: Any = None) -> Decoding:
+def decode(
+    latents: Any,
+    behaviour: Any,
+    *,
+    kind: str = "ridge",
+    cv: int | Any = 5,
+    groups: Any = None,
+    times: Any = None,
+    at: Any = None,
+    how: str = "auto",
+) -> Decoding:
     """How well behaviour can be read from latents on trials that the decoder has not seen.
 
     Only the decoder is cross-validated. For an honest number the model must not have seen the trials either: fit it on
@@ -121,16 +138,27 @@ def decode(latents: Any, behaviour: Any, *, kind: str = "ridge", cv: int | Any =
         kind: "ridge" or "knn"
         cv: folds, a splitter, or pairs of (training, held-out) trials
         groups: trials that stay together
+        times: when the latents are, (T,) or a list of (T_n,), where behaviour has a clock of its own
+        at: when behaviour was taken, in the same form: it is interpolated at the times of the latents, and the result
+            says how
+        how: "mean" within bins, "linear", or "nearest"; default the mean where a bin has several values, else linear,
+            of labels the nearest
 
     """
+    if at is None and times is not None:
+        behaviour, at = with_own_clock(behaviour, None)
+    said = ""
     if n_trials(latents) != n_trials(behaviour):
         raise errors.bad_value("behaviour", f"{n_trials(latents)} trials as in latents", n_trials(behaviour))
+    if at is not None:
+        lengths = np.array([len(each) for each in _trials(latents)])
+        behaviour, said = in_bins(behaviour, at, times, lengths, how)
     scores, labels = [], False
     for training, held_out in folds_of(cv, latents, groups):
         decoder = Decoder(kind).fit(subset(latents, training), subset(behaviour, training))
         scores.append(decoder.score(subset(latents, held_out), subset(behaviour, held_out)))
         labels = decoder.labels_
-    return Decoding(kind, tuple(scores), bool(labels))
+    return Decoding(kind, tuple(scores), bool(labels), said)
 
 
 def points_of(model: RPMEstimator, found: Latents) -> list[NDArray[np.float64]]:

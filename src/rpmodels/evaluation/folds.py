@@ -98,14 +98,34 @@ class TrialFolds:
         if groups is None:
             yield from KFold(self.n_splits, shuffle=True, random_state=self.random_state).split(rows)
             return
-        if len(groups) != count:
-            raise errors.bad_value("groups", f"one for each of {count} trials", f"{len(groups)}")
-        yield from GroupKFold(self.n_splits).split(rows, groups=np.asarray(groups))
+        labels = _groups(groups, count)
+        several = len(np.unique(labels))
+        if several < self.n_splits:
+            raise errors.bad_value("n_splits", f"at most the number of groups, {several}", self.n_splits)
+        yield from GroupKFold(self.n_splits).split(rows, groups=labels)
 
 
 def folds_of(cv: Any, X: Any, groups: Any = None) -> list[Fold]:
-    """From a number of folds, a splitter with `split(X, y, groups)`, or pairs of (training, held-out) trials."""
+    """From a number of folds, a splitter with `split(X, y, groups)`, or pairs of (training, held-out) trials.
+
+    Where groups are given, none of them is on both sides, whoever divides.
+    """
     if isinstance(cv, int):
         cv = TrialFolds(cv)
     pairs = cv.split(X, None, groups) if hasattr(cv, "split") else cv
-    return [(np.asarray(training), np.asarray(held_out)) for training, held_out in pairs]
+    folds = [(np.asarray(training), np.asarray(held_out)) for training, held_out in pairs]
+    if groups is not None:
+        labels = _groups(groups, n_trials(X))
+        for training, held_out in folds:
+            both = np.intersect1d(labels[training], labels[held_out])
+            if len(both):
+                raise errors.group_on_both_sides(both[0])
+    return folds
+
+
+def _groups(groups: Any, count: int) -> NDArray[Any]:
+    labels = np.asarray(groups)
+    if labels.shape != (count,):
+        got = f"{len(labels)}" if labels.ndim == 1 else f"shape {labels.shape}"
+        raise errors.bad_value("groups", f"one for each of {count} trials", got)
+    return labels

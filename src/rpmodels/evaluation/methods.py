@@ -42,7 +42,7 @@ class Method(ABC):
         """Fitted to some trials, applied to all: lists, with states where there are some."""
 
     def chosen(
-        self, training: Bins, behaviour: Any, readings: Mapping[str, Reading], size: int, seed: int
+        self, training: Bins, behaviour: Any, readings: Mapping[str, Reading], size: int, seed: int, groups: Any = None
     ) -> "dict[str, Method]":
         """The method as each reading likes it best on the training trials: itself, where nothing is to be chosen."""
         return dict.fromkeys(readings, self)
@@ -79,10 +79,10 @@ class Smoothed(Method):
         return self._of(SMOOTHING).latents(training, all_trials, size, seed)
 
     def chosen(
-        self, training: Bins, behaviour: Any, readings: Mapping[str, Reading], size: int, seed: int
+        self, training: Bins, behaviour: Any, readings: Mapping[str, Reading], size: int, seed: int, groups: Any = None
     ) -> dict[str, Method]:
         """A `ByBins` for every reading."""
-        if len(training) < 2:
+        if len(training) < 2 or (groups is not None and len(np.unique(groups)) < 2):
             return dict.fromkeys(readings, self._of(SMOOTHING))
 
         def found(width: float, index: Index) -> Bins:
@@ -90,7 +90,7 @@ class Smoothed(Method):
             return known
 
         try:
-            widths = chosen_widths(found, training, behaviour, readings, seed)
+            widths = chosen_widths(found, training, behaviour, readings, seed, groups)
         except errors.InputError:  # too few trials of some label to be divided once more
             return dict.fromkeys(readings, self._of(SMOOTHING))
         return {name: self._of(width) for name, width in widths.items()}
@@ -100,13 +100,19 @@ class Smoothed(Method):
 
 
 def chosen_widths(
-    latents: Callable[[float, Index], Bins], trials: Bins, behaviour: Any, readings: Mapping[str, Reading], seed: int
+    latents: Callable[[float, Index], Bins],
+    trials: Bins,
+    behaviour: Any,
+    readings: Mapping[str, Reading],
+    seed: int,
+    groups: Any = None,
 ) -> dict[str, float]:
     """Of every reading, the width of `WIDTHS` with the highest mean score over inner folds of these trials.
 
-    `latents`: of all trials, smoothed by a width, learnt from those of an index.
+    `latents`: of all trials, smoothed by a width, learnt from those of an index. `groups` stay together.
     """
-    folds = list(TrialFolds(min(INNER_FOLDS, len(trials)), seed).split(trials))
+    most = len(trials) if groups is None else len(np.unique(groups))
+    folds = list(TrialFolds(min(INNER_FOLDS, most), seed).split(trials, groups=groups))
 
     def scores(width: float) -> list[dict[str, float]]:
         every = ((dict.fromkeys(readings, latents(width, fold[0])), fold) for fold in folds)

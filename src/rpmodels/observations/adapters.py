@@ -11,10 +11,10 @@ import numpy as np
 
 from rpmodels import errors
 from rpmodels.observations.events import MOST_COLUMNS, Binned, are_spike_times, binned, events_in_columns
-from rpmodels.observations.events.binning import DECIMALS
-from rpmodels.observations.kinds import LISTS, TIME_NAMES, TRIAL_NAMES, Clock, in_seconds, kind_of
+from rpmodels.observations.kinds import DECIMALS, LISTS, TIME_NAMES, TRIAL_NAMES, Clock, in_seconds, kind_of
 from rpmodels.observations.merging import merged
 from rpmodels.observations.resampling import interpolated
+from rpmodels.observations.torch_data import of_torch
 
 __all__ = ["Binned", "binned", "interpolated", "merged", "to_trials"]
 
@@ -32,8 +32,9 @@ def to_trials(X: Any, times: Any = None, *, series: bool = True, timed: bool = T
         timed: whether to look for times
 
     """
+    X = of_torch(X, series)
     table = kind_of(X) == "pandas.DataFrame" and (not series or X.index.nlevels == 1)
-    if table or not _holds_containers(X):
+    if table or not holds_containers(X):
         _refuse_events(X, table and series, times)
         return X, times
     values, own = _read(X, series, series and timed and times is None)
@@ -53,7 +54,8 @@ def _refuse_events(X: Any, table: bool, times: Any) -> None:
 # ---- lists and dicts of containers ----------------------------------------------------------------
 
 
-def _holds_containers(X: Any) -> bool:
+def holds_containers(X: Any) -> bool:
+    """Whether it is a container, or a list or dict with some."""
     parts = X.values() if isinstance(X, Mapping) and not kind_of(X) else [X]
     return any(kind_of(part) or (isinstance(part, list | tuple) and any(map(kind_of, part))) for part in parts)
 
@@ -65,7 +67,7 @@ def _read(X: Any, series: bool, timed: bool) -> Read:
         if kind not in READERS:
             raise errors.bad_value("the data", f"{', '.join(READERS)} (spikes: see rp.adapters.binned)", kind)
         return READERS[kind](X, series, timed)
-    if not _holds_containers(X):
+    if not holds_containers(X):
         return X, None
     if not isinstance(X, Mapping):
         return _list(X, series, timed)

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 Clock = NDArray[np.float64]
 
+DECIMALS = 9
+"""Times are told apart, and edges of bins rounded, to the nanosecond, as in pynapple: 3 · 0.1 s is 0.3 s."""
 TIME_NAMES = ("time", "times", "t")
 TRIAL_NAMES = ("trial", "trials", "observation", "sample")
 PACKAGES = ("xarray", "pandas", "pynapple", "neo", "pynwb", "rpmodels")

@@ -13,6 +13,7 @@ from rpmodels.observations.arrays import as_array, as_flags, as_numbers, by_fact
 from rpmodels.observations.driving import padded_inputs
 from rpmodels.observations.observations import FactorSpec, Observations
 from rpmodels.observations.stored import Stored, stored
+from rpmodels.observations.torch_data import of_torch
 from rpmodels.observations.trials import PaddedTrials, common_lengths, on_one_clock, padded_times
 
 
@@ -43,7 +44,7 @@ def read(
         gaps: whether vectors may be partly NaN, which populations can use; others refuse it when they know
 
     """
-    named = _by_name(data, factors)
+    named = _by_name(of_torch(data, series), factors)
     if not named:
         raise errors.no_factors(list(known or {}))
     for name in named:

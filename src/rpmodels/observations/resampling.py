@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rpmodels import errors
 from rpmodels.observations.arrays import as_array, as_numbers
-from rpmodels.observations.kinds import Clock
+from rpmodels.observations.kinds import DECIMALS, Clock
 
 AUTO, MEAN, LINEAR, NEAREST = "auto", "mean", "linear", "nearest"
 HOWS = (AUTO, MEAN, LINEAR, NEAREST)
@@ -94,6 +94,7 @@ Method = Callable[[NDArray[np.float64], Clock, Clock, float | None], NDArray[np.
 def _mean(values: NDArray[np.float64], own: Clock, at: Clock, width: float | None) -> NDArray[np.float64]:
     """Of what falls into every bin."""
     begin, end = _edges(at, width)
+    own = np.round(own, DECIMALS)
     first, last = np.searchsorted(own, begin), np.searchsorted(own, end)
     sums = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values - values[:1], 0)])
     count = (last - first)[:, None]
@@ -154,10 +155,11 @@ def _edges(at: Clock, width: float | None) -> tuple[Clock, Clock]:
     """Where bins begin and end, from their middles."""
     if width is not None or len(at) < 2:
         half = (1.0 if width is None else width) / 2
-        return np.round(at - half, 9), np.round(at + half, 9)
+        return np.round(at - half, DECIMALS), np.round(at + half, DECIMALS)
     middles = (at[1:] + at[:-1]) / 2
     begin = np.concatenate([[2 * at[0] - middles[0]], middles])
-    return np.round(begin, 9), np.round(np.concatenate([middles, [2 * at[-1] - middles[-1]]]), 9)
+    end = np.concatenate([middles, [2 * at[-1] - middles[-1]]])
+    return np.round(begin, DECIMALS), np.round(end, DECIMALS)
 
 
 def _step(times: Clock) -> float:

@@ -16,10 +16,8 @@ from rpmodels.observations.events.events import Bounds, Events, Recorded, Scale
 from rpmodels.observations.events.plain import events_of_plain
 from rpmodels.observations.events.sorted_folder import events_of_folder
 from rpmodels.observations.events.tables import events_of_table
-from rpmodels.observations.kinds import Clock, in_seconds, kind_of
+from rpmodels.observations.kinds import DECIMALS, Clock, in_seconds, kind_of
 
-DECIMALS = 9
-"""Times are told apart, and edges of bins rounded, to the nanosecond, as in pynapple: 3 · 0.1 s is 0.3 s."""
 ALMOST = 1e-6
 """Of a bin, which an epoch may lack and have it."""
 
