@@ -285,4 +285,5 @@ ESTIMATORS: dict[str, TinyEstimator] = {
     "hmm": TinyEstimator(rp.RPHMM, _trials),
     "lds": TinyEstimator(rp.RPLDS, _trials, SINGLE),
     "lda": TinyEstimator(rp.RPLDA, _parts),
+    "slds": TinyEstimator(rp.RPSLDS, _trials, SINGLE),
 }

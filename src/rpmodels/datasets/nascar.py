@@ -18,7 +18,7 @@ REACH = 3.0
 """Half of what a frame shows, in radii."""
 WIDTH = 0.35
 """Of the spot in a frame, in radii."""
-SHARPNESS = 1.0
+SHARPNESS = 0.5
 """Of the random network: by how much its hidden units bend within the track."""
 RATE = 2.0
 """Mean counts of a unit in a bin."""

@@ -22,7 +22,9 @@ from rpmodels.estimators.series import check_moves, times_ahead
 from rpmodels.estimators.streams import Stream
 from rpmodels.estimators.switching_marginals import SwitchingMarginals
 from rpmodels.families import Family
-from rpmodels.learning.switching_starts import Regroup, SwitchingStart
+from rpmodels.learning.batches import Divided
+from rpmodels.learning.population_start import PopulationStart
+from rpmodels.learning.switching_starts import Grouped, Regroup, SwitchingStart
 from rpmodels.observations import Observations
 from rpmodels.priors import Prior, SwitchingDynamicsPrior, SwitchingPosterior, SwitchingState
 
@@ -88,6 +90,10 @@ class RPSLDS(DynamicsEstimator):
 
     def _taught(self) -> Sequence[learning.Start]:
         return [SwitchingStart(self.max_iter) for _ in range(self.n_init)]
+
+    def _all_starts(self, data: Divided, training: learning.TrainingSettings) -> Sequence[learning.Start]:
+        starts = super()._all_starts(data, training)
+        return [Grouped(each) if isinstance(each, PopulationStart) else each for each in starts]
 
     def _move(self) -> learning.Move | None:
         return Regroup(self.max_iter)

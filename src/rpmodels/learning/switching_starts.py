@@ -22,7 +22,7 @@ from rpmodels.families import Gaussian
 from rpmodels.inference import summed_potentials
 from rpmodels.learning.moves import Move
 from rpmodels.learning.series_clusters import averaged, gaussian
-from rpmodels.learning.starts import Lesson, SmoothStart
+from rpmodels.learning.starts import Lesson, SmoothStart, Start
 from rpmodels.learning.teaching import MANY, features, k_means
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
@@ -101,6 +101,20 @@ def regress(model: RPM, lesson: Lesson) -> None:
         last.bias[: z.shape[1]].copy_(maps[-1] @ precision)
 
 
+class Grouped(Start):
+    """Another start, and then the states by the latents that it has led to."""
+
+    def __init__(self, start: Start) -> None:
+        self.start, self.name = start, f"{start.name}, switching"
+        self.taught = start.taught  # type: ignore[misc]
+
+    def __call__(self, model: RPM, observations: Observations, seed: int) -> int | None:
+        """One after the other."""
+        taken = self.start(model, observations, seed)
+        _regroup_by_model(model, observations, seed)
+        return taken
+
+
 class Regroup(Move):
     """The states found anew from the latents as the model sees them now."""
 
@@ -108,17 +122,20 @@ class Regroup(Move):
 
     def __call__(self, model: RPM, observations: Observations, seed: int, failed: int = 0) -> int | None:
         """No lesson: what is recognised stays as it is."""
-        observations = observations.some(MANY)
-        prior = cast(SwitchingDynamicsPrior, model.prior)
-        z = np.zeros((*observations.exists.shape, prior.latents))
-        start = 0
-        for batch, factors in model.recognised(observations):
-            with torch.no_grad():
-                mean = prior.condition(summed_potentials(factors), batch.sites).smoothed.mean.transpose(0, 1)
-            z[start : start + len(mean), : mean.shape[1]] = mean.cpu().numpy()
-            start += len(mean)
-        regroup(prior, z, _sites(observations), seed)
+        _regroup_by_model(model, observations, seed)
         return 0
+
+
+def _regroup_by_model(model: RPM, observations: Observations, seed: int) -> None:
+    observations = observations.some(MANY)
+    prior, start = cast(SwitchingDynamicsPrior, model.prior), 0
+    z = np.zeros((*observations.exists.shape, prior.latents))
+    for batch, factors in model.recognised(observations):
+        with torch.no_grad():
+            mean = prior.condition(summed_potentials(factors), batch.sites).latent_mean
+        z[start : start + len(mean), : mean.shape[1]] = mean.cpu().numpy()
+        start += len(mean)
+    regroup(prior, z, _sites(observations), seed)
 
 
 def _sites(observations: Observations) -> Sites:

@@ -3,10 +3,8 @@
 With u = (z′z′ᵀ, z′zᵀ, zzᵀ, z′, z, 1) a step into state s is log p(z′ | z, s) = θ_s·u. So averages over states are
 averages of θ, by which the latents are smoothed, and ⟨log p(z′ | z, s)⟩ over latents is θ_s·⟨u⟩, by which the states are.
 
-What is kept are the sums that the M-step needs, of y = (z, 1) and of z′; A, b and Q follow from them, written for latents
-that have mean 0 and covariance I on average over all steps. That is what identifies origin and scale: z_1 ~ N(0, I) alone
-would, in one site of every trial, and q, which hears f_j/r in the place of f_j/F_j, goes outwards where nothing holds it.
-A conjugate prior is worth a few steps, so that a state where nothing happens has dynamics as well.
+What is kept are the sums that the M-step needs, of y = (z, 1) and of z′; A, b and Q follow from them. A conjugate prior
+is worth a part of a step, so that a state where nothing happens has dynamics as well.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,8 +24,6 @@ STARTED = 100.0
 """Steps after which learning starts: as if every state had had so many, by the dynamics that it begins with."""
 NOISE = 1e-3
 """Variance of a step by the conjugate prior: small beside that of latents, so that quiet states may be quiet."""
-LEAST = 1e-6
-"""Variance of the latents in any direction, of the largest one's, when they are brought to covariance I."""
 WHAT = "the noise of a state"
 
 
@@ -83,22 +79,6 @@ class Counted(NamedTuple):
         yy = torch.cat([torch.cat([whole.begins, whole.begin[..., None]], -1), y[:, None]], 1)
         return Counted(whole.constant, yy, torch.cat([whole.across, whole.end[..., None]], -1), whole.ends)
 
-    def standardised(self) -> "Counted":
-        """The same of latents whose average over all steps has mean 0 and covariance I, by a symmetric map."""
-        size = self.zz.shape[-1]
-        whole = self.yy.sum(0) / self.steps.sum()
-        mean = whole[:size, size]
-        values, vectors = linalg.spectrum(whole[:size, :size] - mean[:, None] * mean)
-        shrink = vectors / values.clamp_min(LEAST * values.amax()).sqrt() @ vectors.mT
-        T = torch.eye(size + 1).to(whole)
-        T[:size, :size], T[:size, size] = shrink, -shrink @ mean
-        # z′ with a one below it, as y has.
-        ends = torch.cat([self.zy[..., size:], self.steps[:, None, None]], 1)
-        zz = torch.cat([torch.cat([self.zz, ends.mT[..., :size]], 1), ends], 2)
-        zy = torch.cat([self.zy, self.yy[:, size:]], 1)
-        yy, zy, zz = (T @ each @ T.mT for each in (self.yy, zy, zz))
-        return Counted(self.steps, yy, zy[:, :size], zz[:, :size, :size])
-
     def pooled(self) -> "Counted":
         """Of all states together, as one."""
         return Counted(*(each.sum(0, keepdim=True) for each in self))
@@ -142,11 +122,11 @@ class Regimes(nn.Module):
 
     def learned(self) -> Affine:
         """A, b and Q: the most probable ones."""
-        return self.most_probable(self.counted.standardised())
+        return self.most_probable(self.counted)
 
     def overall(self) -> Affine:
         """Of one state in the place of all, from which nothing is known of states."""
-        return self.most_probable(self.counted.standardised().pooled())
+        return self.most_probable(self.counted.pooled())
 
     def most_probable(self, seen: Counted) -> Affine:
         """Given these sums."""
@@ -174,7 +154,7 @@ class Regimes(nn.Module):
 
 
 def _counted(dynamics: Affine) -> Counted:
-    """Sums from which these dynamics follow, but for the conjugate prior: of latents with covariance I."""
+    """Sums from which these dynamics follow, but for the conjugate prior."""
     A, b, Q = dynamics
     C, n = torch.cat([A, b[..., None]], -1), STARTED
     yy = torch.eye(C.shape[-1]).to(C).expand(len(C), -1, -1)

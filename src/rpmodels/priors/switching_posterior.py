@@ -60,7 +60,7 @@ class Switching:
         blocks = torch.cat([J, h[..., None]], -1).transpose(0, 1)
         q = smoothed(Chain(blocks, -steps.across.transpose(0, 1), WHAT))
         # Of the normalising constants of steps each is in θ; those of the sites that stand alone cancel.
-        log_2pi = size * linalg.LOG_2PI * self.there.sum(1)
+        log_2pi = size * linalg.LOG_2PI * self.there.sum(1).to(h)
         quadratic = (h * q.mean.transpose(0, 1)).sum((1, 2))
         return q, 0.5 * (quadratic - q.log_det + log_2pi) + steps.constant.sum(1)
 
@@ -123,6 +123,11 @@ class SwitchingPosterior(Posterior):
     def smoothed(self) -> Smoothed:
         """q(Z), time first, in double precision."""
         return self._found[0]
+
+    @property
+    def latent_mean(self) -> Float[Tensor, "N T K"]:
+        """m of every site."""
+        return self._rounded(self.smoothed.mean.transpose(0, 1))
 
     @property
     def probabilities(self) -> Float[Tensor, "N T M"]:
