@@ -45,6 +45,7 @@ from rpmodels.priors import (
     MarkovianProcessPrior,
     Posterior,
     Prior,
+    SwitchingDynamicsPrior,
 )
 from rpmodels.recognition import AbsoluteHead, Head, RelativeHead
 from rpmodels.seeding import seeded
@@ -94,6 +95,7 @@ PRIORS: dict[str, Callable[[], Prior]] = {
     "circular, learned": lambda: CircularPrior(learned=True),
     "dynamics": lambda: LinearDynamicsPrior(FullGaussian(2)),
     "dynamics, bayes": lambda: LinearDynamicsPrior(FullGaussian(2), counts=3.0),
+    "switching": lambda: SwitchingDynamicsPrior(FullGaussian(2), MarkovChainPrior.learned(3), rotation=0.5),
 }
 APPROXIMATIONS: dict[str, ExpectedLogMixture] = {
     "quadrature": GaussHermite(6),
@@ -283,4 +285,5 @@ ESTIMATORS: dict[str, TinyEstimator] = {
     "hmm": TinyEstimator(rp.RPHMM, _trials),
     "lds": TinyEstimator(rp.RPLDS, _trials, SINGLE),
     "lda": TinyEstimator(rp.RPLDA, _parts),
+    "slds": TinyEstimator(rp.RPSLDS, _trials, SINGLE),
 }

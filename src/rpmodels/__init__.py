@@ -19,6 +19,7 @@ __all__ = [
     "RPLDA",
     "RPLDS",
     "RPM",
+    "RPSLDS",
     "Engine",
     "Inference",
     "Observations",
@@ -62,7 +63,7 @@ _ROOMS = (
 _NAMES = {
     "rpmodels.errors": ("RPModelsError", "RPModelsWarning"),
     "rpmodels.estimators": (
-        "RPFA", "RPGPFA", "RPHMM", "RPLDA", "RPLDS", "Engine", "Inference", "Recognition",
+        "RPFA", "RPGPFA", "RPHMM", "RPLDA", "RPLDS", "RPSLDS", "Engine", "Inference", "Recognition",
         "RPCategorical", "RPCircular", "RPGraph", "Search", "Training", "load",
     ),
     "rpmodels.learning": ("TimeLimit", "train"),

@@ -19,11 +19,13 @@ from rpmodels.carriers import Factors, Sites
 from rpmodels.fitted import FittedRPM
 from rpmodels.inference import EStep
 from rpmodels.observations import Observations
-from rpmodels.priors import LatentState, LinearDynamicsPrior
+from rpmodels.priors import LatentState, LinearDynamicsPrior, SwitchingDynamicsPrior, SwitchingState
 from rpmodels.priors.filters import Filter, Filtered, HasFilter, State
 from rpmodels.priors.process import ProcessPrior
 from rpmodels.step import Step
 
+Moments = LatentState | SwitchingState
+"""What is known of latents: a normal, or one for every state that their dynamics may be in."""
 States = tuple[State, ...]
 """What is known at one time: a state for every pass."""
 
@@ -34,8 +36,8 @@ def e_step_of(model: FittedRPM) -> EStep:
     return chosen if model.temperature == 1.0 else chosen.tempered(model.temperature)
 
 
-def filtered(model: FittedRPM, observations: Observations) -> Iterator[LatentState]:
-    """Moments of normal latents at every site given those before it, batch by batch."""
+def filtered(model: FittedRPM, observations: Observations) -> Iterator[Moments]:
+    """Moments of latents at every site given those before it, batch by batch."""
     e_step = e_step_of(model)
     for batch, factors in model.pattern.recognised(observations):
         with torch.no_grad():
@@ -49,14 +51,14 @@ def filtered(model: FittedRPM, observations: Observations) -> Iterator[LatentSta
 class Past(Filtered):
     """Marginals of whole series."""
 
-    state: LatentState
+    state: Moments
 
 
 def _past(step: Step, _: int, potentials: Float[Tensor, "N T D"]) -> Past:
     """By the filter of the prior."""
-    prior = cast("LinearDynamicsPrior | ProcessPrior", step.prior)
+    prior = cast("LinearDynamicsPrior | ProcessPrior | SwitchingDynamicsPrior", step.prior)
     state = prior.filter(potentials, step.sites)
-    found = Filtered.of(prior.family, state, potentials.dtype)
+    found = Filtered.of(prior.family, LatentState(state.mean, state.covariance), potentials.dtype)
     return Past(found.make_eta, found.make_mu, state)
 
 

@@ -8,6 +8,7 @@ from rpmodels.datasets.hippocampus import Hippocampus, Runs, load_hippocampus
 from rpmodels.datasets.lorenz import lorenz
 from rpmodels.datasets.maze import Maze, digit_maze
 from rpmodels.datasets.mnist import Images, load_mnist
+from rpmodels.datasets.nascar import Nascar, nascar
 from rpmodels.datasets.pairs import load_digit_images, make_pairs
 from rpmodels.datasets.populations import MCMaze, Reach, Sleep, load_ca1_sleep, load_mc_maze, load_reach
 from rpmodels.datasets.rotation import rotating_spot
@@ -25,6 +26,7 @@ __all__ = [
     "MCMaze",
     "Maze",
     "Mosaics",
+    "Nascar",
     "Reach",
     "Runs",
     "Scenes",
@@ -42,6 +44,7 @@ __all__ = [
     "load_van_hateren",
     "lorenz",
     "make_pairs",
+    "nascar",
     "plain_ball",
     "poisson_ball",
     "rotating_spot",

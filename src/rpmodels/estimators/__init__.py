@@ -24,6 +24,8 @@ from rpmodels.estimators.hidden_markov import RPHMM
 from rpmodels.estimators.linear_dynamics import RPLDS
 from rpmodels.estimators.posteriors import LatentMarginals, LatentPosterior
 from rpmodels.estimators.registry import default_for, estimator_named, registered
+from rpmodels.estimators.switching import RPSLDS
+from rpmodels.estimators.switching_marginals import SwitchingMarginals
 from rpmodels.estimators.topics import RPLDA
 from rpmodels.estimators.trials import check_divisible, plain_data
 
@@ -35,6 +37,7 @@ __all__ = [
     "RPHMM",
     "RPLDA",
     "RPLDS",
+    "RPSLDS",
     "AnglePosterior",
     "Circle",
     "Coordinates",
@@ -55,6 +58,7 @@ __all__ = [
     "Search",
     "SeveralStates",
     "States",
+    "SwitchingMarginals",
     "Training",
     "check_divisible",
     "default_for",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -13,22 +13,17 @@ from rpmodels import checks, errors, learning
 from rpmodels.estimators import layout
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY
-from rpmodels.estimators.continuous import ContinuousEstimator
 from rpmodels.estimators.description import Coordinates, Description
-from rpmodels.estimators.posteriors import LatentMarginals, LatentPosterior
-from rpmodels.estimators.series import atoms_of_series, check_moves, check_steps, read_series, times_ahead
+from rpmodels.estimators.dynamics import DynamicsEstimator
+from rpmodels.estimators.posteriors import LatentMarginals
+from rpmodels.estimators.series import check_moves, times_ahead
 from rpmodels.estimators.streams import Stream
 from rpmodels.families import Family
-from rpmodels.filtering import filtered
-from rpmodels.mixtures import AtomPolicy
-from rpmodels.observations import Observations, windowed
-from rpmodels.priors import LatentState, LinearDynamicsPrior, Prior
-
-INTERVAL = 100
-ENOUGH = 0.1
+from rpmodels.observations import Observations
+from rpmodels.priors import LinearDynamicsPrior, Prior
 
 
-class RPLDS(ContinuousEstimator):
+class RPLDS(DynamicsEstimator):
     """A recognition-parametrised linear dynamical system: z_{t+1} = A z_t + B u_t + w_t, any observation of z_t.
 
     Latents are stationary with covariance I, which loses nothing: any stable system can be written so. Data are
@@ -49,28 +44,12 @@ class RPLDS(ContinuousEstimator):
     description = Description(
         "lds", Coordinates(), "n_latents", in_trials=True, in_time=True, takes=("times", "inputs")
     )
-    low_rate = 0.1
-    usual: ClassVar[Mapping[str, Any]] = {"inference.atoms": "pooled", "recognition.covariance": "full"}
-    refused: ClassVar[Mapping[str, str]] = {
-        "recognition.covariance": "dynamics mix the latents, so their posterior is never diagonal"
-    }
 
     dynamics: Any = argument(
         checks.Word("learned") | checks.Number(above=0.0),
         "point estimates of A, B and Q, or the steps that a conjugate prior over them is worth (variational Bayes)",
         default="learned",
     )
-    memory: float = argument(
-        checks.Number(above=0.0, below=1.0),
-        "of one step, where learning starts: A = memory × a slight rotation",
-        default=0.9,
-    )
-    window: int = argument(
-        checks.Integer(2), "length of the pieces that trials are cut into for training; inference is over whole trials",
-        default=200,
-    )  # fmt: skip
-    max_iter = 400
-    learning_rate = 1e-2
 
     # ---- building ---------------------------------------------------------------------------
 
@@ -92,17 +71,6 @@ class RPLDS(ContinuousEstimator):
         check_moves(observations)
         return self._fit(observations, checkpoint, checkpoint_every)
 
-    def _new(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
-        observations, form = super()._new(X, **options)
-        check_steps(observations, self._fitted().times)
-        return observations, form
-
-    def _read(self, X: Any, **options: Any) -> tuple[Observations, layout.Layout]:
-        return read_series(X, self.factors, None, False, options, gaps=self.gaps)
-
-    def _pieces(self, observations: Observations) -> Observations:
-        return windowed(observations, self.window)
-
     def _prior(self, family: Family, observations: Observations) -> Prior:
         n_inputs = 0 if observations.u is None else observations.u.shape[-1]
         counts = None if isinstance(self.dynamics, str) else float(self.dynamics)
@@ -112,23 +80,10 @@ class RPLDS(ContinuousEstimator):
         prior.inputs.learn(*(torch.as_tensor(np.array(each)) for each in (observations.u, observations.exists)))
         return prior
 
-    def _atoms(self, observations: Observations) -> AtomPolicy:
-        return atoms_of_series(self._chosen().inference.atoms, observations)
-
     def _taught(self) -> Sequence[learning.Start]:
         return [learning.SmoothStart(self.max_iter)]
 
-    def _interval(self, training: learning.TrainingSettings) -> int:
-        return max(1, min(INTERVAL, training.max_iter // 4))
-
-    def _enough(self, observations: Observations) -> float:
-        return ENOUGH * float(observations.exists.sum(1).mean())
-
     # ---- using ------------------------------------------------------------------------------
-
-    def smooth(self, X: Any, **options: Any) -> LatentPosterior:
-        """The same as `posterior`."""
-        return self.posterior(X, **options)
 
     def filter(self, X: Any, **options: Any) -> LatentMarginals:
         """Latents given past and present alone."""
@@ -136,9 +91,6 @@ class RPLDS(ContinuousEstimator):
         states = self._filtered(observations)
         mean, covariance = (layout.joined(each, observations.n_sites) for each in zip(*states, strict=True))
         return LatentMarginals(form.form(mean), form.form(covariance), form.times)
-
-    def _filtered(self, observations: Observations) -> list[LatentState]:
-        return list(filtered(self._fitted(), observations))
 
     @torch.no_grad()
     def forecast(self, X: Any, steps: int = 1, *, inputs_ahead: Any = None, **options: Any) -> LatentMarginals:
@@ -148,12 +100,7 @@ class RPLDS(ContinuousEstimator):
         """
         observations, form = self._new(X, **options)
         times = times_ahead(observations, steps)
-        last = torch.as_tensor(np.maximum(observations.exists.sum(1) - 1, 0), device=self._fitted().device)
-        trials = torch.arange(len(last), device=last.device)
-        mean, covariance = (
-            torch.cat([layout.padded_to(part, observations.n_sites) for part in parts])[trials, last]
-            for parts in zip(*self._filtered(observations), strict=True)
-        )
+        last, (mean, covariance) = self._at_the_end(observations)
         ahead = self._dynamics.predict(mean, covariance, steps, self._driving(observations, last, steps, inputs_ahead))
         means, covariances = (form.ahead(each.cpu().numpy()) for each in (ahead.mean, ahead.covariance))
         return LatentMarginals(means, covariances, form.times_ahead(times))

@@ -19,6 +19,9 @@ from rpmodels.priors.markovian_process import MarkovianProcessPrior
 from rpmodels.priors.prior import HasCovariance, HasLogDensity, HasOptimum, IndependentSites, Posterior, Prior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
 from rpmodels.priors.structured import AgeSimplex, ProductSimplex
+from rpmodels.priors.switching_dynamics import SwitchingDynamicsPrior
+from rpmodels.priors.switching_filter import SwitchingState
+from rpmodels.priors.switching_posterior import SwitchingPosterior
 
 __all__ = [
     "AgeSimplex",
@@ -55,5 +58,8 @@ __all__ = [
     "Prior",
     "ProductSimplex",
     "Simplex",
+    "SwitchingDynamicsPrior",
+    "SwitchingPosterior",
+    "SwitchingState",
     "stationary",
 ]

@@ -1,0 +1,190 @@
+"""RPSLDS: latents whose linear dynamics switch, behind one or several series of observations."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rpmodels import checks, learning
+from rpmodels.estimators import layout, parts
+from rpmodels.estimators.arguments import argument
+from rpmodels.estimators.base import CHECKPOINT_EVERY
+from rpmodels.estimators.description import Coordinates, Description, Latents
+from rpmodels.estimators.dynamics import DynamicsEstimator
+from rpmodels.estimators.hidden_markov import TRANSITIONS
+from rpmodels.estimators.private import WithPrivate
+from rpmodels.estimators.series import check_moves, times_ahead
+from rpmodels.estimators.streams import Stream
+from rpmodels.estimators.switching_marginals import SwitchingMarginals
+from rpmodels.families import Family
+from rpmodels.learning.batches import Divided
+from rpmodels.learning.population_start import PopulationStart
+from rpmodels.learning.switching_starts import Grouped, Regroup, SwitchingStart
+from rpmodels.observations import Observations
+from rpmodels.priors import Prior, SwitchingDynamicsPrior, SwitchingPosterior, SwitchingState
+
+
+class RPSLDS(DynamicsEstimator):
+    """A recognition-parametrised switching linear dynamical system, for any observation of its latents:
+
+        s a Markov chain of M states,   z_{t+1} = A_s z_t + b_s + w_t,   w_t ~ N(0, Q_s),   s the state of time t + 1.
+
+    z_1 ~ N(0, I) and factors relative to N(0, I) say what the unit of the latents is. Data are trials as in `RPGPFA`,
+    equally spaced in time; time is counted in steps. q is a product of one over latents and one over states, each the
+    best there is given the other: scores are bounds. States are those of steps; what the first time of a trial is said
+    to be in is said by the steps after it.
+
+    Attributes:
+        A_, b_, Q_: the dynamics of every state, (M, K, K), (M, K) and (M, K, K)
+        transitions_: (M, M): row i is where state i goes
+        initial_: probabilities of the first state, where trials were cut
+        model_, history_, restarts_, score_, clipped_, n_iter_, stop_reason_, validation_curve_: as in `RPCategorical`
+
+    """
+
+    description = Description("slds", Coordinates(), "n_latents", in_trials=True, in_time=True, takes=("times",))
+    usual: ClassVar[Mapping[str, Any]] = {**DynamicsEstimator.usual, "training.finish": "none"}
+
+    n_latents: int = WithPrivate.declared["n_latents"]  # so that it comes before the next
+    n_states: int = argument(checks.Integer(2, checks.LARGEST), "M", default=2, kw_only=False)
+    transitions: Any = argument(
+        TRANSITIONS, "known probabilities (M, M), or a Dirichlet concentration of every row (variational Bayes)",
+        default="learned",
+    )  # fmt: skip
+    sticky: float = argument(
+        checks.Number(least=0.0),
+        "steps of staying that a Dirichlet prior over the rows of learned transitions is worth beside one of each kind; "
+        "0: maximum likelihood",
+        default=0.0,
+    )
+    max_iter = 1000
+    n_init = 4
+
+    # ---- building ---------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        times: Any = None,
+        presence: Mapping[str, Any] | None = None,
+        sample_weight: Any = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: float = CHECKPOINT_EVERY,
+    ) -> "RPSLDS":
+        """Learn the latents, their states and how they move; arguments as in `RPGPFA.fit`."""
+        self._chosen()
+        observations = self._read(X, times=times, presence=presence, weights=sample_weight)[0]
+        check_moves(observations)
+        return self._fit(observations, checkpoint, checkpoint_every)
+
+    def _prior(self, family: Family, observations: Observations) -> Prior:
+        chain = parts.sticky_chain_prior(self.transitions, self.n_states, self.sticky)
+        return SwitchingDynamicsPrior(family, chain, memory=self.memory)
+
+    def _taught(self) -> Sequence[learning.Start]:
+        return [SwitchingStart(self.max_iter) for _ in range(self.n_init)]
+
+    def _all_starts(self, data: Divided, training: learning.TrainingSettings) -> Sequence[learning.Start]:
+        starts = super()._all_starts(data, training)
+        return [Grouped(each) if isinstance(each, PopulationStart) else each for each in starts]
+
+    def _move(self) -> learning.Move | None:
+        return Regroup(self.max_iter)
+
+    # ---- using ------------------------------------------------------------------------------
+
+    def latents(self, X: Any, **options: Any) -> Latents:
+        """Means and variances (…, K), and of the states probabilities (…, M) and the most probable sequences (…)."""
+        found = super().latents(X, **options)
+        return replace(found, probabilities=self.predict_proba(X, **options), states=self.states(X, **options))
+
+    def _posteriors(self, observations: Observations) -> list[SwitchingPosterior]:
+        return [cast(SwitchingPosterior, each.posterior) for each in self._fitted().posterior(observations)]
+
+    def states(self, X: Any, **options: Any) -> Any:
+        """The most probable sequence of states (Viterbi, under q), from whatever factors are present: (…)."""
+        observations, form = self._new(X, **options)
+        found = [each.viterbi() for each in self._posteriors(observations)]
+        return form.form(layout.joined(found, observations.n_sites))
+
+    def predict(self, X: Any, **options: Any) -> Any:
+        """The same as `states`."""
+        return self.states(X, **options)
+
+    def predict_proba(self, X: Any, **options: Any) -> Any:
+        """Probabilities of the states given the whole trial: (…, M)."""
+        observations, form = self._new(X, **options)
+        found = [each.probabilities for each in self._posteriors(observations)]
+        return form.form(layout.joined(found, observations.n_sites))
+
+    def filter(self, X: Any, **options: Any) -> SwitchingMarginals:
+        """Latents and states given past and present alone: a normal for every state (interacting multiple models)."""
+        observations, form = self._new(X, **options)
+        whole = zip(*self._filtered(observations), strict=True)
+        found = (torch.as_tensor(layout.joined(list(each), observations.n_sites)) for each in whole)
+        return _told(SwitchingState(*found), form.form, form.times)
+
+    @torch.no_grad()
+    def forecast(self, X: Any, steps: int = 1, **options: Any) -> SwitchingMarginals:
+        """Latents and states in the steps after the end of every trial.
+
+        Beyond one step a mixture has a normal for every sequence of states; those that lead to the same state become
+        one with their moments, step after step.
+        """
+        observations, form = self._new(X, **options)
+        times = times_ahead(observations, steps)
+        _, now = self._at_the_end(observations)
+        ahead = self._switching.predict(SwitchingState(*now), steps)
+        return _told(ahead, form.ahead, form.times_ahead(times))
+
+    def stream(self, n_series: int | None = None) -> Stream:
+        """For one new time step at a time, at constant cost: `update(x)` gives mean (K,), covariance (K, K) and
+        probabilities of the states (M,), as `filter` would. Of `n_series` series at once all have an axis for them.
+        """
+        return Stream(self._fitted(), lambda *found: found, n_series)
+
+    @property
+    def _switching(self) -> SwitchingDynamicsPrior:
+        return cast(SwitchingDynamicsPrior, self._fitted().prior)
+
+    @property
+    def A_(self) -> NDArray[Any]:  # noqa: N802
+        """How the latents move in every state."""
+        return _array(self._switching.dynamics().A)
+
+    @property
+    def b_(self) -> NDArray[Any]:
+        """Where they are pushed to."""
+        return _array(self._switching.dynamics().b)
+
+    @property
+    def Q_(self) -> NDArray[Any]:  # noqa: N802
+        """Covariance of the noise of a step."""
+        return _array(self._switching.dynamics().Q)
+
+    @property
+    def transitions_(self) -> NDArray[Any]:
+        """Of the states (the posterior mean under variational Bayes)."""
+        return _array(self._switching.chain.transitions)
+
+    @property
+    def initial_(self) -> NDArray[Any]:
+        """Probabilities of the first state of a piece."""
+        return _array(self._switching.chain.probabilities)
+
+
+def _told(state: SwitchingState, form: Any, times: Any) -> SwitchingMarginals:
+    """In the form of the data."""
+    found = (state.mean, state.covariance, state.probabilities, state.means, state.covariances)
+    return SwitchingMarginals(*(form(_array(each)) for each in found), times)
+
+
+def _array(tensor: Tensor) -> NDArray[Any]:
+    return np.asarray(tensor.detach().cpu().numpy())
