@@ -50,13 +50,17 @@ def write_nwb(path, units, epochs, clock, position):
     from pynwb.behavior import Position, SpatialSeries  # noqa: PLC0415
 
     zone = datetime.UTC
-    file = pynwb.NWBFile("a session", "rpmodels-tests", datetime.datetime(2020, 1, 1, tzinfo=zone))
+    file = pynwb.NWBFile(
+        session_description="a session",
+        identifier="rpmodels-tests",
+        session_start_time=datetime.datetime(2020, 1, 1, tzinfo=zone),
+    )
     for times in units:
         file.add_unit(spike_times=times)
     for start, end in epochs:
         file.add_trial(start_time=float(start), stop_time=float(end))
-    module = file.create_processing_module("behavior", "where it was")
-    series = SpatialSeries("position", data=position[:, None], timestamps=clock, reference_frame="the middle")
+    module = file.create_processing_module(name="behavior", description="where it was")
+    series = SpatialSeries(name="position", data=position[:, None], timestamps=clock, reference_frame="the middle")
     module.add(Position(spatial_series=series))
     with pynwb.NWBHDF5IO(str(path), "w") as io:
         io.write(file)

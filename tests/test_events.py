@@ -1,5 +1,7 @@
 """Spike times in any form become the same counts, and what cannot be meant is refused in a sentence."""
 
+import subprocess
+import sys
 import warnings
 from itertools import pairwise
 
@@ -355,3 +357,9 @@ def test_labels_are_those_of_the_nearest_time():
         rp.adapters.interpolated(labels, [0.0, 1.0, 2.0, 3.0], [9.0], how="nearest")
     with pytest.raises(InputError, match="how: expected nearest"):
         rp.adapters.interpolated(labels, [0.0, 1.0, 2.0, 3.0], [1.0], how="mean")
+
+
+def test_adapters_may_be_the_first_thing_that_is_asked_for():
+    code = "import rpmodels as rp; print(rp.adapters.binned([[0.01, 0.02, 0.15]], 0.1).trials[0].ravel())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "[2 1]\n", done.stderr

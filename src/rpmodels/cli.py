@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from rpmodels.commands.decoding import decode_files
 from rpmodels.commands.fitting import fit_files
 from rpmodels.commands.info import as_text, describe
 from rpmodels.commands.listing import list_data_sets
@@ -129,6 +130,25 @@ def transform(
     reading = _reading(factor, None, trial, time, align, events, bins, epochs, time_unit)
     transform_files(model, data, out, reading, force=force)
     typer.echo(f"Written to {out}")
+
+
+@app.command(epilog="Example: rpmodels decode spikes-fit position.csv --y x,y --trial trial --time time")
+def decode(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Of a fit of a table with trials and times.")],
+    data: Annotated[Path, typer.Argument(metavar="TABLE", help="Behaviour at its own rate, .csv or .parquet.")],
+    y: Annotated[str, typer.Option("--y", metavar="COLUMN,...", help="What is to be read: numbers, or one of labels.")],
+    trial: Trial = None,
+    time: Time = None,
+    align: Align = False,
+    kind: Annotated[str, typer.Option(help="ridge (of labels: logistic regression) or knn.")] = "ridge",
+    how: Annotated[
+        str, typer.Option(help="Behaviour in bins: mean, linear, nearest; auto says which it was.")
+    ] = "auto",
+    folds: Annotated[int, typer.Option(help="Of trials.")] = 5,
+) -> None:
+    """Read behaviour from the latents of a fit, on trials that the decoder has not seen (the model has)."""
+    reading = _reading(None, None, trial, time, align, None, None, None, None)
+    typer.echo(repr(decode_files(folder, data, y.split(","), reading, kind=kind, how=how, cv=folds)))
 
 
 @app.command(epilog="Example: rpmodels info answers-fit/model.rpm")

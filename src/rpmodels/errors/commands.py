@@ -221,6 +221,14 @@ def table_of_events(path: str, model: str, unit: str, time: str, trial: str | No
     )
 
 
+def no_trials_to_decode(folder: str) -> RunError:
+    """Latents without trials or times."""
+    return RunError(
+        f"{folder}: expected the fit of a table with --trial and --time by a model that knows when its latents are, "
+        "and found none. Decode in Python: rp.evaluation.decode(latents, behaviour)."
+    )
+
+
 def new_units(names: Sequence[str]) -> RPModelsWarning:
     """Warning: units that the fit had no events of."""
     return RPModelsWarning(

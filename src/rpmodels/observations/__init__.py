@@ -1,5 +1,6 @@
 """What the user handed in: named factors, trials, times, presence, scaling; checked once, here."""
 
+from rpmodels.observations import adapters
 from rpmodels.observations.observations import FactorSpec, Observations
 from rpmodels.observations.patches import cut_patches
 from rpmodels.observations.population import FEWEST, Population, are_counts
@@ -22,6 +23,7 @@ __all__ = [
     "ScalingName",
     "Stored",
     "Unscaled",
+    "adapters",
     "are_counts",
     "cut_patches",
     "fit_scaling",
