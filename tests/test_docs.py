@@ -2,10 +2,16 @@
 
 import ast
 import re
+import sys
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 import rpmodels as rp
+from browser import browser, look, needs_browser, problems
+from processes import run
+from rpmodels.report.citing import PAPER
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -75,3 +81,68 @@ def _defined(file):
     stored = (each for each in ast.walk(tree) if isinstance(each, ast.Attribute))
     held = [each.attr for each in stored if isinstance(each.ctx, ast.Store)]
     return found | set(named) | set(held)
+
+
+# ---- the site ------------------------------------------------------------------------------------------
+
+
+def test_the_front_page_prints_what_it_says(tmp_path):
+    page = (DOCS / "index.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (said,) = re.findall(r"```\n(\d.*?)```", page, re.DOTALL)
+    status, printed = run(code, tmp_path)
+    assert status == 0, printed
+    numbers, expected = ([float(each) for each in re.findall(r"\d+\.\d*", text)] for text in (printed, said))
+    # To the second decimal: other machines round differently.
+    assert numbers == pytest.approx(expected, abs=0.01)
+    assert PAPER in page
+
+
+def test_every_page_is_in_the_table_of_contents():
+    index = (DOCS / "index.md").read_text(encoding="utf-8").splitlines()
+    pages = [path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")]
+    apart = re.compile(r"index|results/.*/table|_build/.*")
+    assert [page for page in pages if page not in index and not apart.fullmatch(page)] == []
+
+
+def test_formulas_are_drawn_where_they_stand(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    import mathtext  # noqa: PLC0415
+
+    line = mathtext.drawn(r"a < \frac{1}{N} \sum_n f_j(z)")
+    assert line.startswith('<svg class="formula" role="img" aria-label="a &lt; ')
+    width, height = map(float, re.search(r'viewBox="0 0 (\d+) (\d+)"', line).groups())
+    numbers = [list(map(float, pair.split())) for pair in re.findall(r"(?<=[MLQC ])-?\d+ -?\d+", line.split(' d="')[1])]
+    assert min(x for x, _ in numbers) >= 0
+    assert max(x for x, _ in numbers) <= width
+    assert min(y for _, y in numbers) >= -1
+    assert max(y for _, y in numbers) <= height + 1
+    sys.modules.pop("mathtext")
+
+
+@pytest.mark.soak
+@needs_browser
+def test_the_site_in_a_browser(tmp_path):
+    """Built offline without a warning; at 400 pixels nothing is wider than the screen, nothing is missing."""
+    sphinx = pytest.importorskip("sphinx.cmd.build")
+    assert sphinx.main(["-W", "-q", "-b", "html", str(DOCS), str(tmp_path)]) == 0
+    pages = [each for each in tmp_path.rglob("*.html") if each.name not in ("search.html", "genindex.html")]
+    with browser() as driver:
+        for width, scheme in ((400, "dark"), (1400, "light")):
+            look(driver, width, scheme)
+            for page in pages:
+                driver.get(page.as_uri())
+                assert driver.execute_script("return document.documentElement.scrollWidth") <= width, page
+                assert driver.execute_script("return [...document.images].every((i) => i.alt !== null && i.complete)")
+                assert driver.execute_script(OUTSIDE) == [], page
+                assert not problems(driver), page
+
+
+OUTSIDE = """
+const scrolls = (node) => ["auto", "scroll"].includes(getComputedStyle(node).overflowX);
+const free = (node) => { for (; node; node = node.parentElement) if (scrolls(node)) return false; return true; };
+const right = (node) => node.getBoundingClientRect().right;
+const wide = [...document.querySelectorAll("article *")].filter((node) => right(node) > innerWidth + 1);
+return wide.filter(free).map((e) => e.tagName + " " + e.textContent.slice(0, 40));
+"""
+"""What is beyond the right edge of the screen, in no box that scrolls."""

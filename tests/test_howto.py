@@ -30,8 +30,3 @@ def test_the_page_runs(page, tmp_path):
     assert "import rpmodels as rp" in code
     status, printed = run(code, tmp_path)
     assert status == 0, printed
-
-
-def test_every_page_is_in_the_table_of_contents():
-    index = (DOCS / "index.md").read_text(encoding="utf-8").splitlines()
-    assert [page.stem for page in PAGES if f"{page.parent.name}/{page.stem}" not in index] == []
