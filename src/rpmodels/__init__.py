@@ -20,8 +20,10 @@ __all__ = [
     "RPLDS",
     "RPM",
     "Engine",
+    "Generative",
     "Inference",
     "Observations",
+    "Pinned",
     "Population",
     "RPCategorical",
     "RPCircular",
@@ -67,6 +69,6 @@ _NAMES = {
     ),
     "rpmodels.learning": ("TimeLimit", "train"),
     "rpmodels.model": ("RPM",),
-    "rpmodels.observations": ("Observations", "Population", "adapters", "read"),
+    "rpmodels.observations": ("Generative", "Observations", "Pinned", "Population", "adapters", "read"),
 }  # fmt: skip
 __getattr__, __dir__ = lazy.attributes(__name__, modules=_ROOMS, names=_NAMES)

@@ -7,7 +7,8 @@ from rpmodels import errors
 from rpmodels.carriers import NamedTensors
 from rpmodels.families import Family, FiniteSupport
 from rpmodels.mixtures.approximation import ExpectedLogMixture, Kind
-from rpmodels.mixtures.mixture import AtomMixture, TableMixture, tabulate
+from rpmodels.mixtures.mixture import AtomMixture
+from rpmodels.mixtures.table import TableMixture, tabulate
 
 
 class Exact(ExpectedLogMixture[TableMixture]):

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rpmodels.carriers import Factor, NamedTensors, SiteMarginal
-from rpmodels.families import FiniteSupport, InPlacePairs
+from rpmodels.families import InPlacePairs
 from rpmodels.families.family import F_co
 from rpmodels.linalg import log_sum_exp
 from rpmodels.mixtures import reduce
@@ -43,7 +43,7 @@ class Approximation(Protocol):
 
 @dataclass(frozen=True)
 class Mixture(ABC, Generic[F_co]):
-    """F_j: one of the two final kinds below, or that of a population (mixtures/population.py)."""
+    """F_j: atoms one by one (below), numbers of states (table.py), that of a population or of a generative factor."""
 
     family: F_co
     reference: Float[Tensor, "#S D"]
@@ -115,7 +115,7 @@ class AtomMixture(Mixture[F_co]):
     def log_total(self) -> Float[Tensor, "..."]:
         """log Σ_m c_m at every site."""
         shared = log_sum_exp(self.log_count)
-        return shared if self.own is None else reduce.log_add_exp(shared, _own_log_count(self.own, shared))
+        return shared if self.own is None else reduce.log_add_exp(shared, own_log_count(self.own, shared))
 
     def detached(self) -> "AtomMixture[F_co]":
         """The same atoms, constant for the gradient."""
@@ -209,7 +209,7 @@ class AtomMixture(Mixture[F_co]):
 
     def _own_pairs(self, own: Factor) -> tuple[Float[Tensor, "N T 1 D"], Float[Tensor, "N T 1"]]:
         shift = self.log_shift(own.g)
-        return own.g[:, :, None], (_own_log_count(own, shift) - shift)[:, :, None]
+        return own.g[:, :, None], (own_log_count(own, shift) - shift)[:, :, None]
 
     def _normalised(self, total: Float[Tensor, "n s *more"]) -> Float[Tensor, "n s *more"]:
         log_total = self.log_total if self.own is not None else self.log_total[None]
@@ -223,7 +223,7 @@ class AtomMixture(Mixture[F_co]):
         """Cut, or continued without atoms."""
         if self.shared:
             return self
-        g, log_count = _resized(self.g, sites, 0.0), _resized(self.log_count, sites, -torch.inf)
+        g, log_count = resized(self.g, sites, 0.0), resized(self.log_count, sites, -torch.inf)
         return replace(self, reference=reference, g=g, log_count=log_count)
 
     def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "AtomMixture[F_co]":
@@ -231,69 +231,13 @@ class AtomMixture(Mixture[F_co]):
         return replace(self.at_sites(own.g.shape[1], reference), own=None if self.drawn else own)
 
 
-@dataclass(frozen=True)
-class TableMixture(Mixture[FiniteSupport]):
-    """K numbers per site, for latents of finite support: the atoms are summed once and forgotten."""
-
-    log_mass: Float[Tensor, "S K"]
-    log_shared_total: Float[Tensor, "S"]
-    own: Factor | None = None
-
-    @property
-    def log_total(self) -> Float[Tensor, "..."]:
-        """log Σ_m c_m at every site."""
-        shared = self.log_shared_total
-        return shared if self.own is None else reduce.log_add_exp(shared, _own_log_count(self.own, shared))
-
-    def at_sites(self, sites: int, reference: Float[Tensor, "#T D"]) -> "TableMixture":
-        """Cut, or continued without atoms."""
-        if self.shared:
-            return self
-        log_mass, total = (_resized(each, sites, -torch.inf) for each in (self.log_mass, self.log_shared_total))
-        return replace(self, reference=reference, log_mass=log_mass, log_shared_total=total)
-
-    def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "TableMixture":
-        """The table plus each site's own atom."""
-        return replace(self.at_sites(own.g.shape[1], reference), own=None if self.drawn else own)
-
-    def log_ratio(self) -> Float[Tensor, "n s K"]:
-        """log F_j(k)/r(k), r the reference; zero where a site has no atoms at all. Axes n, s broadcast."""
-        mass = self.log_mass[None]
-        reference = self.family.log_probabilities(self.reference)
-        if self.own is not None:
-            own = self.family.log_probabilities(self.reference + self.own.g)
-            count = _own_log_count(self.own, self.log_shared_total)
-            mass = reduce.log_add_exp(mass, own + count[..., None])
-        total = self.log_total if self.own is not None else self.log_total[None]
-        empty = torch.isneginf(total)[..., None]
-        safe = torch.where(empty, torch.zeros_like(mass), mass - torch.nan_to_num(total)[..., None])
-        return torch.where(empty, torch.zeros_like(safe), safe - reference)
-
-
-def tabulate(mixture: AtomMixture[FiniteSupport]) -> TableMixture:
-    """Σ_m c_m f_j(k|x_m) for every state k, by the one reduction over atoms."""
-    sites, atoms, _ = mixture.g.shape
-
-    def pairs(block: slice) -> Tensor:  # [S, K, a]
-        eta = mixture.reference[:, None] + mixture.g[:, block]
-        return (mixture.family.log_probabilities(eta) + mixture.log_count[:, block, None]).mT
-
-    states = mixture.reference.shape[-1]
-    return TableMixture(
-        mixture.family,
-        mixture.reference,
-        mixture.shared,
-        log_mass=reduce.over_atoms(pairs, atoms, sites * states),
-        log_shared_total=log_sum_exp(mixture.log_count),
-        drawn=mixture.drawn,
-    )
-
-
-def _own_log_count(own: Factor, like: Tensor) -> Float[Tensor, "N T"]:
+def own_log_count(own: Factor, like: Tensor) -> Float[Tensor, "N T"]:
+    """log of whether a site's own atom is there."""
     return own.present.to(like.dtype).log()
 
 
-def _resized(values: Float[Tensor, "S *rest"], sites: int, fill: float) -> Float[Tensor, "S2 *rest"]:
+def resized(values: Float[Tensor, "S *rest"], sites: int, fill: float) -> Float[Tensor, "S2 *rest"]:
+    """Of so many sites: cut, or continued with one value."""
     have = values.shape[0]
     if have >= sites:
         return values[:sites]
