@@ -21,8 +21,10 @@ __all__ = [
     "RPM",
     "RPSLDS",
     "Engine",
+    "Generative",
     "Inference",
     "Observations",
+    "Pinned",
     "Population",
     "RPCategorical",
     "RPCircular",
@@ -68,6 +70,6 @@ _NAMES = {
     ),
     "rpmodels.learning": ("TimeLimit", "train"),
     "rpmodels.model": ("RPM",),
-    "rpmodels.observations": ("Observations", "Population", "adapters", "read"),
+    "rpmodels.observations": ("Generative", "Observations", "Pinned", "Population", "adapters", "read"),
 }  # fmt: skip
 __getattr__, __dir__ = lazy.attributes(__name__, modules=_ROOMS, names=_NAMES)

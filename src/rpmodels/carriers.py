@@ -225,6 +225,8 @@ class Factor:
     targets: Targets = field(default_factory=AllLatents)
     channels: Channels | None = None
     """Of a population, each by itself."""
+    log_p0: Float[Tensor, "N T"] | None = None
+    """Of what was seen, where a factor says p(x|z) itself: then g is log p(x|z)/p₀(x)."""
 
     def known(self) -> Float[Tensor, "N T D"]:
         """g where the factor is present, zero elsewhere."""
@@ -244,11 +246,13 @@ class Factor:
         """Batches of one factor as one, padded to the same number of sites."""
         padded = [each._padded(sites) for each in parts]
         g, present = (torch.cat(each) for each in zip(*((part.g, part.present) for part in padded), strict=True))
-        return replace(padded[0], g=g, present=present, channels=None)
+        said = [each.log_p0 for each in padded if each.log_p0 is not None]
+        return replace(padded[0], g=g, present=present, channels=None, log_p0=torch.cat(said) if said else None)
 
     def _padded(self, sites: int) -> "Factor":
         missing, pad = sites - self.present.shape[1], nn.functional.pad
-        return replace(self, g=pad(self.g, (0, 0, 0, missing)), present=pad(self.present, (0, missing)))
+        log_p0 = None if self.log_p0 is None else pad(self.log_p0, (0, missing))
+        return replace(self, g=pad(self.g, (0, 0, 0, missing)), present=pad(self.present, (0, missing)), log_p0=log_p0)
 
 
 @dataclass(frozen=True)

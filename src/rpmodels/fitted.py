@@ -19,7 +19,7 @@ from rpmodels.mixtures.stored_atoms import StoredAtoms
 from rpmodels.model import RPM
 from rpmodels.observations import FactorSpec, Observations
 from rpmodels.priors import Prior
-from rpmodels.recognition import Recogniser
+from rpmodels.recognition import GenerativeFactor, Recogniser
 from rpmodels.step import Inferred, Step
 
 __all__ = ["FittedRPM", "Inferred"]
@@ -153,13 +153,15 @@ class FittedRPM(nn.Module):
     def atoms(self, name: str) -> mixtures.AtomMixture:
         """F_j, atom by atom."""
         found = self._mixture(name)
+        if isinstance(found, mixtures.GenerativeMixture):
+            return found.as_atoms(*cast(GenerativeFactor, self.recogniser(name)).alphabet())
         if not isinstance(found, mixtures.AtomMixture):
             raise errors.no_atoms(name)
         return found
 
     def _mixture(self, name: str) -> mixtures.Mixture:
-        stored = cast(StoredAtoms, self._atoms[self.names.index(name)])
-        return stored.mixture(self.pattern.atoms.shared, self.drawn(name), self.recogniser(name).curves())
+        stored, each = cast(StoredAtoms, self._atoms[self.names.index(name)]), self.recogniser(name)
+        return stored.mixture(self.pattern.atoms.shared, self.drawn(name), each.curves(), each.is_generative)
 
     # ---- new data ---------------------------------------------------------------------------
 
@@ -216,10 +218,8 @@ class FittedRPM(nn.Module):
 
     def label(self, approximation: mixtures.ExpectedLogMixture | None = None) -> str:
         """What kind of number a score is; channels of populations are always integrated over by quadrature."""
-        kind = (approximation or self.pattern.expected_log_mixture).kind
-        if all(self._populations):
-            kind = mixtures.Kind.QUADRATURE
-        return kind.label
+        given = (approximation or self.pattern.expected_log_mixture).kind
+        return (mixtures.Kind.QUADRATURE if all(self._populations) else given).label
 
     def quadrature_error(
         self,
@@ -245,7 +245,7 @@ class FittedRPM(nn.Module):
         """The highest mean score that any fit of these training observations can have; ∞ where p₀ is a density."""
         if any(self.drawn(name) for name in self.names):
             return torch.inf
-        if any(self._populations):
+        if any(self._populations) or any(each.is_generative for _, each in self.pattern.recognisers()):
             return least_surprise(self.pattern.recognised(observations), self.summary, observations.weights)
         log_totals = {name: self.atoms(name).log_total.cpu() for name in self.names}
         present = {name: torch.as_tensor(observations.present[name]) for name in self.names}
@@ -295,6 +295,6 @@ class FittedRPM(nn.Module):
         found = {}
         for name, factor in factors.items():
             mixture, reference = self.summary(name), references[name]
-            sites = factor.g.shape[1]
-            found[name] = mixture.at_sites(sites, reference) if in_training else mixture.with_own(factor, reference)
+            own = mixture.at_sites(factor.g.shape[1], reference) if in_training else mixture.with_own(factor, reference)
+            found[name] = own
         return found

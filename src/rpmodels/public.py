@@ -35,7 +35,7 @@ from rpmodels.estimators import (
 from rpmodels.learning import TimeLimit
 from rpmodels.learning.train import train  # not from the room, where mypy may take it for the module
 from rpmodels.model import RPM
-from rpmodels.observations import Observations, Population, adapters, read
+from rpmodels.observations import Generative, Observations, Pinned, Population, adapters, read
 
 __all__ = [
     "RPFA",
@@ -46,8 +46,10 @@ __all__ = [
     "RPM",
     "RPSLDS",
     "Engine",
+    "Generative",
     "Inference",
     "Observations",
+    "Pinned",
     "Population",
     "RPCategorical",
     "RPCircular",

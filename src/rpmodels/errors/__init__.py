@@ -6,6 +6,7 @@ Functions return an exception for the caller to raise, or a warning text.
 from typing import TYPE_CHECKING
 
 from rpmodels import lazy
+from rpmodels.errors.adapting import *
 from rpmodels.errors.building import *
 from rpmodels.errors.commands import *
 from rpmodels.errors.densities import *

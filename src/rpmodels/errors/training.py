@@ -202,12 +202,3 @@ def failed_together(rank: int, why: object) -> RunError:
 def factory_failed(what: str, why: object) -> BuildError:
     """The user's function that makes an optimiser or a scheduler raised."""
     return BuildError(f"Your {what} could not be made: expected a function that returns one, and it failed ({why}).")
-
-
-def nothing_to_adapt(prior: str) -> BuildError:
-    """A prior in which nothing can change while what factors are relative to stays."""
-    return BuildError(
-        f"adapt_prior: {prior} has nothing that can change while the factors stay as they are: expected probabilities "
-        "of states, transitions, tables, length scales, or dynamics without inputs. A prior whose mean or scale has "
-        "changed asks for another fit (training.warm_start=True goes on from this one)."
-    )

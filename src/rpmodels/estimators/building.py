@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from rpmodels.estimators import parts
+from rpmodels.estimators import labelled, parts
 from rpmodels.estimators.groups import Groups, Recognition
 from rpmodels.estimators.networks import Layers, channel_curves, linear_for_counts, networks, with_constant_precision
 from rpmodels.estimators.private import n_private, targets_of
@@ -24,9 +24,13 @@ def model_of_states(
     chosen: Groups,
     default: Regularisation,
     targets: Mapping[str, Sequence[str]] | None = None,
+    factors: Mapping[str, Any] | None = None,
 ) -> RPM:
-    """With this prior over states, inferred exactly; factors may speak of some of several latents."""
-    return _one_family(prior, atoms, observations, network, chosen, default, targets=targets)
+    """With this prior over states, inferred exactly; factors may speak of some of several latents.
+
+    `factors`: as the user gave them; of labels some say p(label | state) themselves.
+    """
+    return _one_family(prior, atoms, observations, network, chosen, default, factors, targets=targets)
 
 
 def model_of_angles(
@@ -70,15 +74,17 @@ def _one_family(
     network: Any,
     chosen: Groups,
     default: Regularisation,
+    factors: Mapping[str, Any] | None = None,
     **others: Any,
 ) -> RPM:
     """With factors whose raw numbers are those of the prior's family; exact where there are no other parts."""
     given = chosen.recognition
     targets: Mapping[str, Sequence[str]] = others.get("targets") or {}
     sizes = {name: targeted(prior.family, name, targets.get(name))[0].raw_size for name in observations.specs}
+    said = labelled.tables(factors, observations, sizes)
     return RPM(
         prior,
-        networks(network, given.tied, observations, sizes, _layers(given, default)),
+        networks(network, given.tied, observations, sizes, _layers(given, default)) | said,
         atoms=atoms,
         head=parts.head(given.head),
         scaling=given.scaling,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rpmodels import generative, learning
 from rpmodels.checks import LARGEST, Array, Integer, Number, Word
-from rpmodels.estimators import parts
+from rpmodels.estimators import labelled, parts
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import RPMEstimator
 from rpmodels.estimators.common import OF_STATES, WithFactors
@@ -69,7 +69,7 @@ class RPCategorical(WithFactors, RPMEstimator):
         return has_plenty(observations)
 
     def _move(self) -> learning.Move | None:
-        return learning.SplitMerge(self.max_iter)
+        return None if labelled.is_pinned(self.factors) else learning.SplitMerge(self.max_iter)
 
     def _interval(self, training: learning.TrainingSettings) -> int:
         return max(1, round(INTERVAL * training.max_iter))
@@ -115,11 +115,15 @@ class RPCategorical(WithFactors, RPMEstimator):
 
     def predict_label(self, X: Any, factor: str, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
         """The likeliest label of every observation (N,), from whatever other factors are present."""
+        names = np.asarray(self._fitted().specs[self._factor(factor)].vocabulary)
+        return np.asarray(names[self.label_probabilities(X, factor, presence=presence).argmax(-1)])
+
+    def label_probabilities(self, X: Any, factor: str, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
+        """p(label given the other factors), (N, labels): Σ over states of q(state) p(label | state)."""
         factor = self._factor(factor)
         table = generative.label_table(self._fitted(), factor).cpu().numpy()
-        names = np.asarray(self._fitted().specs[factor].vocabulary)
         others = {name: each for name, each in X.items() if str(name) != str(factor)} if isinstance(X, Mapping) else X
-        return np.asarray(names[(self.predict_proba(others, presence=presence) @ table).argmax(-1)])
+        return np.asarray(self.predict_proba(others, presence=presence) @ table)
 
     @property
     def prior_(self) -> NDArray[Any]:

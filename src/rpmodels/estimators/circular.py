@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rpmodels import checks, learning, log_weight
+from rpmodels.estimators import labelled
 from rpmodels.estimators.angles import AnglePosterior
 from rpmodels.estimators.arguments import GroupOf, argument
 from rpmodels.estimators.base import RPMEstimator
@@ -69,6 +70,7 @@ class RPCircular(TransformerMixin, WithFactors, RPMEstimator):
         return circular_regularisation(observations)
 
     def _build(self, observations: Observations) -> RPM:
+        labelled.refuse(self.factors, "angles")
         prior, default = CircularPrior(self.learned_prior), self._regularisation(observations)
         return model_of_angles(prior, PerSite(), observations, self.network, self._chosen(), default)
 

@@ -10,12 +10,14 @@ from rpmodels.estimators.groups import Groups, Inference, Recognition, Search, T
 from rpmodels.estimators.names import check, resolved
 from rpmodels.estimators.networks import NETWORK
 from rpmodels.learning import RULES
-from rpmodels.observations import Population
+from rpmodels.observations import SAID_OF_FACTORS
 from rpmodels.seeding import SEED
 
 COLUMN = Integer() | Instance(str, called="a name")
 COLUMNS = COLUMN | Instance(slice) | Listed(COLUMN | Flag())
 """What may say which columns of a table a factor has."""
+
+SAID = "rp.Population(…), rp.Pinned(…) or rp.Generative(…)"
 
 OF_STATES: Mapping[str, str] = dict.fromkeys(
     ("recognition.targets", "recognition.private", "recognition.precision", "recognition.covariance"),
@@ -56,7 +58,8 @@ class WithFactors(Declared):
     """What estimators of several factors can be told of tables."""
 
     factors: Mapping[str, Any] | None = argument(
-        Nothing() | ByFactor(COLUMNS | Instance(Population, called="rp.Population(…)"), "columns or rp.Population(…)"),
-        "which columns belong to which factor, to split one array; and which factors are populations",
+        Nothing() | ByFactor(COLUMNS | Instance(*SAID_OF_FACTORS, called=SAID), f"columns or {SAID}"),
+        "which columns belong to which factor, to split one array; which factors are populations; and which of labels "
+        "have a known or a learned p(label | state)",
         default=None,
     )

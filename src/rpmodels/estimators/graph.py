@@ -205,13 +205,17 @@ class RPGraph(WithFactors, TransformerMixin, RPMEstimator):
 
     def predict_label(self, X: Any, factor: str, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
         """The likeliest label of every observation (N,), from whatever other factors are present."""
+        names = np.asarray(self._fitted().specs[str(factor)].vocabulary)
+        return np.asarray(names[self.label_probabilities(X, factor, presence=presence).argmax(-1)])
+
+    def label_probabilities(self, X: Any, factor: str, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
+        """p(label given the other factors), (N, labels): Σ over joint states of q(states) p(label | states)."""
         model, name = self._fitted(), str(factor)
         table = generative.label_table(model, name).cpu().numpy()
-        names = np.asarray(model.specs[name].vocabulary)
         spoken = [list(self._sizes)[a] for a in model.pattern.speaks_of(name)]
         others = {key: each for key, each in X.items() if str(key) != name} if isinstance(X, Mapping) else X
         found = self.joint(others, spoken, presence=presence).reshape(-1, math.prod(self._shape(name)))
-        return np.asarray(names[(found @ table).argmax(-1)])
+        return np.asarray(found @ table)
 
     @property
     def _prior(self) -> DiscreteGraph:

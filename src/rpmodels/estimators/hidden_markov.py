@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rpmodels import checks, learning
+from rpmodels.estimators import labelled
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY, RPMEstimator
 from rpmodels.estimators.chains import ChainPosterior, ChainPrior, DescriptionByArguments, Moving, moving
@@ -133,7 +134,8 @@ class RPHMM(WithFactors, RPMEstimator):
         return [] if Moving.known(self.transitions) else self._moving.starts(self.max_iter)
 
     def _move(self) -> learning.Move | None:
-        return None if Moving.known(self.transitions) else self._moving.move(self.max_iter)
+        known = Moving.known(self.transitions) or labelled.is_pinned(self.factors)
+        return None if known else self._moving.move(self.max_iter)
 
     def _interval(self, training: learning.TrainingSettings) -> int:
         return max(1, round(INTERVAL * training.max_iter))

@@ -196,7 +196,8 @@ class Planning(CommonArguments, ABC):
     ) -> RPM:
         """A model with this prior over states, inferred exactly."""
         default = replace(self._regularisation(observations), straight=self._has_straight(observations))
-        return model_of_states(prior, atoms, observations, self.network, self._chosen(), default, targets)
+        factors = getattr(self, "factors", None)
+        return model_of_states(prior, atoms, observations, self.network, self._chosen(), default, targets, factors)
 
     def _extra_atoms(self, model: RPM, observations: Observations) -> ExtraAtoms:
         """What a step has beside the atoms of its batch."""

@@ -5,7 +5,8 @@ from typing import Any
 
 from rpmodels import errors
 from rpmodels.checks import ByFactor, Word
-from rpmodels.observations import FEWEST, FactorSpec, Observations, Population, are_counts
+from rpmodels.estimators import labelled
+from rpmodels.observations import FEWEST, SAID_OF_FACTORS, FactorSpec, Observations, Population, are_counts
 
 CHOICES = ("auto", "separate", "together")
 CHANNELS = Word(*CHOICES) | ByFactor(Word(*CHOICES))
@@ -16,12 +17,16 @@ def columns(factors: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """`factors` as columns of one array; None where it only says which of them are populations."""
     if factors is None:
         return None
-    plain = {name: each.columns if isinstance(each, Population) else each for name, each in factors.items()}
+    plain = {name: each.columns if isinstance(each, SAID_OF_FACTORS) else each for name, each in factors.items()}
     if all(each is None for each in plain.values()):
         return None
     for name, each in plain.items():
         if each is None:
-            raise errors.bad_value(f"factors['{name}']", "columns, as others have some", "a Population without columns")
+            raise errors.bad_value(
+                f"factors['{name}']",
+                "columns, as others have some",
+                f"a {type(factors[name]).__name__} without columns",
+            )
     return plain
 
 
@@ -34,6 +39,7 @@ def populations(
     network for all of them only knows what makes times depend on each other. `alone`: only where there is no other
     factor, as of several tables what they share with each other is sought, not what their own columns share.
     """
+    labelled.refuse(factors, "numbers")
     chosen = {name: _choice(name, channels, factors, observations.specs) for name in observations.specs}
     for name, choice in chosen.items():
         if choice == "separate" and not _is_vector(observations.specs[name]):

@@ -116,6 +116,8 @@ def atoms_on_rows(model: FittedRPM, name: str, rows: Observations) -> AtomMixtur
     shared = pattern.atoms.shared
     reference = model.atoms(name).reference if shared else pattern.references(rows.sites(model.device))[name]
     joint = Factor.joined(parts, rows.n_sites)
+    if model.recogniser(name).is_generative:  # p₀ f/F is p(y|z) where a row weighs what normalises f_j (eq 1–2)
+        weights = weights[:, None] * model.atoms(name).log_shift(joint.g).exp()
     return pattern.atoms.collect(model.recogniser(name).family, reference, joint, weights)
 
 

@@ -8,7 +8,7 @@ from rpmodels import errors
 from rpmodels.carriers import Targets
 from rpmodels.families import FiniteSupport
 from rpmodels.inference.e_step import EStep, HasMarginals, added
-from rpmodels.mixtures import ExpectedLogMixture, Mixture, TableMixture
+from rpmodels.mixtures import ExpectedLogMixture, Mixture, StateMixture
 from rpmodels.priors import Posterior, Prior
 from rpmodels.step import Step
 
@@ -25,7 +25,7 @@ class ExactEStep(EStep[Prior]):
         """What a factor speaks of must take finitely many values, and F_j come as a table of them."""
         if not isinstance(mixture.family, FiniteSupport):
             raise errors.needs_finite_support("the exact E-step", type(mixture.family).__name__)
-        if not isinstance(mixture, TableMixture):
+        if not isinstance(mixture, StateMixture):
             raise errors.needs_a_table(type(mixture).__name__)
 
     def __call__(self, step: Step[Prior], approximation: ExpectedLogMixture) -> Posterior:
@@ -37,11 +37,8 @@ class ExactEStep(EStep[Prior]):
         potentials: list[tuple[Targets, Tensor]] = []
         for name, factor in step.factors.items():
             mixture = step.mixtures[name]
-            assert isinstance(mixture, TableMixture)
-            family = mixture.family
-            log_f = family.log_probabilities(mixture.reference + factor.g)
-            log_ratio = log_f - family.log_probabilities(mixture.reference) - mixture.log_ratio()
-            present = factor.present[..., None]
-            known = torch.where(present, log_ratio, torch.zeros_like(log_ratio))
-            potentials.append((factor.targets, family.potential(known)))
+            assert isinstance(mixture, StateMixture)
+            log_ratio = mixture.log_weights(factor)
+            known = torch.where(factor.present[..., None], log_ratio, torch.zeros_like(log_ratio))
+            potentials.append((factor.targets, mixture.family.potential(known)))
         return added(potentials)

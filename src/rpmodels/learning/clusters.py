@@ -5,7 +5,9 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
@@ -13,9 +15,12 @@ from rpmodels.learning.spectra import are_images, spectral_features
 from rpmodels.learning.teaching import compact_features, k_means
 from rpmodels.model import RPM
 from rpmodels.observations import Observations
+from rpmodels.recognition import GenerativeFactor
 
 COMPONENTS = 20
 """Principal components that a Gaussian mixture sees."""
+NEARLY = 1e-6
+"""Nats by which labels may differ and say the same."""
 
 
 class Clusters(ABC):
@@ -54,6 +59,32 @@ class Mixture(Clusters):
             warnings.simplefilter("ignore", ConvergenceWarning)
             found = mixture.fit_predict(rows[observations.exists.ravel()])
         return _everywhere(np.asarray(found, np.int64), observations)
+
+
+def named(found: NDArray[np.int64], model: RPM, observations: Observations, n_states: int) -> NDArray[np.int64]:
+    """Clusters in the order in which pinned labels are most probable, if there are some; a site with one follows it."""
+    said = _pinned(model, observations, n_states)
+    if said is None:
+        return found
+    votes = np.zeros((n_states, n_states))
+    np.add.at(votes, found, said)
+    states = linear_sum_assignment(votes, maximize=True)[1][found]
+    # Of several states that have the label of a site, the one that its cluster has, where it is among them.
+    fits = said[np.arange(len(states)), states] >= said.max(1) - NEARLY
+    return np.asarray(np.where(fits, states, said.argmax(1)), np.int64)
+
+
+@torch.no_grad()
+def _pinned(model: RPM, observations: Observations, n_states: int) -> NDArray[np.float64] | None:
+    """Σ log p(label | state)/p₀ of the pinned labels of every site (N·T, K), zero where there is none; None of none."""
+    total: NDArray[np.float64] | None = None
+    for name, each in model.recognisers():
+        if isinstance(each, GenerativeFactor) and not each.network.learned and each.family.n_states == n_states:
+            have = observations.present[name].reshape(-1)
+            codes = torch.as_tensor(np.array(observations.values[name]).reshape(-1), device=model.device)
+            potentials = each.network(codes).double().cpu().numpy() * have[:, None]
+            total = potentials if total is None else total + potentials
+    return total
 
 
 class Spectra(Clusters):

@@ -96,6 +96,8 @@ def _twin(model: RPM) -> RPM:
     twin = copy.deepcopy(model)
     made: dict[int, nn.Module] = {}
     for name, factor in twin.recognisers():
+        if factor.is_generative:  # a table already, of another kind
+            continue
         key = id(factor.network)
         if key not in made:
             made[key] = _plain(model.specs[name], factor.family.raw_size)

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from rpmodels.families import FiniteSupport, Gaussian
-from rpmodels.learning.clusters import Clusters
+from rpmodels.learning.clusters import Clusters, named
 from rpmodels.learning.own_latents import mixed_scales, rotation
 from rpmodels.learning.teaching import MANY, compact, features, teach
 from rpmodels.learning.trainable import Trainable
@@ -138,7 +138,7 @@ class StatesStart(TaughtStart):
         if found is None:
             return None
         states = np.zeros(there.shape, np.int64)
-        states[there] = found[there.ravel()]
+        states[there] = named(found, model, observations, n_states)[there.ravel()]
         return Lesson(observations, states, self.longest)
 
 

@@ -15,13 +15,14 @@ from rpmodels.mixtures.extra_atoms import (
 )
 from rpmodels.mixtures.fixed_grid import FixedGrid
 from rpmodels.mixtures.gathering import of_all_processes
+from rpmodels.mixtures.generative import GenerativeMixture
 from rpmodels.mixtures.interior_bound import FreeInteriorBound, InteriorBound, OptimalInteriorBound
 from rpmodels.mixtures.mixture import AtomMixture, Mixture
 from rpmodels.mixtures.monte_carlo import MonteCarlo
 from rpmodels.mixtures.population import PopulationMixture, collected, in_a_step, restored
 from rpmodels.mixtures.quadrature import GaussHermite, SharedGrid, quadrature
 from rpmodels.mixtures.second_order import SecondOrder
-from rpmodels.mixtures.table import TableMixture
+from rpmodels.mixtures.table import StateMixture, TableMixture
 from rpmodels.mixtures.thresholded_bound import ThresholdedInteriorBound
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "FreeInteriorBound",
     "FreshAtoms",
     "GaussHermite",
+    "GenerativeMixture",
     "InteriorBound",
     "Kind",
     "Mixture",
@@ -48,6 +50,7 @@ __all__ = [
     "RememberedAtoms",
     "SecondOrder",
     "SharedGrid",
+    "StateMixture",
     "TableMixture",
     "ThresholdedInteriorBound",
     "collected",

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rpmodels.communicator import Communicator
 from rpmodels.linalg import log_sum_exp
+from rpmodels.mixtures.generative import GenerativeMixture
 from rpmodels.mixtures.mixture import AtomMixture, Mixture
 from rpmodels.mixtures.population import PopulationMixture
 from rpmodels.mixtures.table import TableMixture
@@ -19,8 +20,9 @@ def of_all_processes(mixtures: Mapping[str, Mixture], communicator: Communicator
         return dict(mixtures)
     tables = {name: each for name, each in mixtures.items() if isinstance(each, TableMixture)}
     atoms = {name: each for name, each in mixtures.items() if isinstance(each, AtomMixture)}
-    # What a population is a mixture of is the same in every process.
-    found: dict[str, Mixture] = {name: each for name, each in mixtures.items() if isinstance(each, PopulationMixture)}
+    # What a population is a mixture of is the same in every process, and generative factors have none.
+    kept = PopulationMixture | GenerativeMixture
+    found: dict[str, Mixture] = {name: each for name, each in mixtures.items() if isinstance(each, kept)}
     found |= {name: _gathered(each, communicator) for name, each in atoms.items()}
     return found | (_summed(tables, communicator) if tables else {})
 

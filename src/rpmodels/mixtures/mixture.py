@@ -43,7 +43,7 @@ class Approximation(Protocol):
 
 @dataclass(frozen=True)
 class Mixture(ABC, Generic[F_co]):
-    """F_j: one of the two final kinds below, or that of a population (mixtures/population.py)."""
+    """F_j: atoms one by one (below), numbers of states (table.py), that of a population or of a generative factor."""
 
     family: F_co
     reference: Float[Tensor, "#S D"]
@@ -269,12 +269,12 @@ class AtomMixture(Mixture[F_co]):
 
 
 def own_log_count(own: Factor, like: Tensor) -> Float[Tensor, "N T"]:
-    """Of every site's own atom: 0, or −∞ where it is absent."""
+    """log of whether a site's own atom is there."""
     return own.present.to(like.dtype).log()
 
 
 def resized(values: Float[Tensor, "S *rest"], sites: int, fill: float) -> Float[Tensor, "S2 *rest"]:
-    """Cut, or continued with this number."""
+    """Of so many sites: cut, or continued with one value."""
     have = values.shape[0]
     if have >= sites:
         return values[:sites]

@@ -15,9 +15,10 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from rpmodels.carriers import Channels, Curves, Factor, NamedTensors, SiteMarginal
-from rpmodels.families import Family, FullGaussian
+from rpmodels.families import Family, FiniteSupport, FullGaussian
 from rpmodels.mixtures.atoms import AtomPolicy
 from rpmodels.mixtures.channel_sums import log_sums, log_terms, slopes
+from rpmodels.mixtures.generative import GenerativeMixture
 from rpmodels.mixtures.mixture import Approximation, AtomMixture, Mixture
 from rpmodels.mixtures.quadrature import hermite
 from rpmodels.mixtures.reduce import PAIR_BUDGET
@@ -183,14 +184,18 @@ def collected(
     curves: Curves | None,
 ) -> Mixture:
     """F_j over these observations, or that of the curves of a population, which has it from its p₀."""
+    if factor.log_p0 is not None:
+        return generative(family, reference, policy.shared)
     if curves is None:
         return policy.collect(family, reference, factor, weights)
     assert isinstance(family, FullGaussian)
     return PopulationMixture(family, reference, policy.shared, curves)
 
 
-def restored(atoms: AtomMixture, curves: Curves | None) -> Mixture:
+def restored(atoms: AtomMixture, curves: Curves | None, is_generative: bool) -> Mixture:
     """The mixture of a fitted model: the atoms that were kept, or of a population that of its curves."""
+    if is_generative:
+        return generative(atoms.family, atoms.reference, atoms.shared)
     if curves is None:
         return atoms
     assert isinstance(atoms.family, FullGaussian)
@@ -206,10 +211,18 @@ def in_a_step(
     own: Factor,
 ) -> Mixture:
     """The same as a training step sees it: with fewer atoms where a policy draws some, by fewer nodes."""
+    if own.log_p0 is not None:
+        return generative(family, reference, policy.shared)
     if own.channels is None:
         return policy.for_a_step(family, reference, atoms, weights, own)
     assert isinstance(family, FullGaussian)
     return PopulationMixture(family, reference, policy.shared, own.channels.curves, IN_TRAINING)
+
+
+def generative(family: Family, reference: Float[Tensor, "#S D"], shared: bool) -> GenerativeMixture:
+    """Of a factor that says p(x|z) itself."""
+    assert isinstance(family, FiniteSupport)
+    return GenerativeMixture(family, reference, shared)
 
 
 def _channels(factor: Factor) -> Channels:

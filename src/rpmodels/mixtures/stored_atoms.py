@@ -26,6 +26,7 @@ class StoredAtoms(nn.Module):
         self.register_buffer("g", g.detach().contiguous())
         self.register_buffer("log_count", log_count.detach().contiguous())
 
-    def mixture(self, shared: bool, drawn: bool, curves: Curves | None) -> Mixture:
+    def mixture(self, shared: bool, drawn: bool, curves: Curves | None, is_generative: bool) -> Mixture:
         """F_j again."""
-        return restored(AtomMixture(self.family, self.reference, shared, self.g, self.log_count, drawn=drawn), curves)
+        atoms = AtomMixture(self.family, self.reference, shared, self.g, self.log_count, drawn=drawn)
+        return restored(atoms, curves, is_generative)

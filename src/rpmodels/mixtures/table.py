@@ -1,5 +1,6 @@
-"""F_j of latents of finite support: K numbers per site, in which the atoms are summed once and forgotten."""
+"""F_j of a factor of states, as a number for each of them: the atoms are summed once and forgotten."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -15,7 +16,16 @@ from rpmodels.tracing import recording
 
 
 @dataclass(frozen=True)
-class TableMixture(Mixture[FiniteSupport]):
+class StateMixture(Mixture[FiniteSupport], ABC):
+    """F_j of a factor of states, whose log f_j/F_j is a number for each of them."""
+
+    @abstractmethod
+    def log_weights(self, factor: Factor) -> Float[Tensor, "N T K"]:
+        """log f_j/F_j of every state, whether the factor is present or not."""
+
+
+@dataclass(frozen=True)
+class TableMixture(StateMixture):
     """K numbers per site, for latents of finite support: the atoms are summed once and forgotten."""
 
     log_mass: Float[Tensor, "S K"]
@@ -39,6 +49,11 @@ class TableMixture(Mixture[FiniteSupport]):
     def with_own(self, own: Factor, reference: Float[Tensor, "#T D"]) -> "TableMixture":
         """The table plus each site's own atom."""
         return replace(self.at_sites(own.g.shape[1], reference), own=None if self.drawn else own)
+
+    def log_weights(self, factor: Factor) -> Float[Tensor, "N T K"]:
+        """log f_j/r − log F_j/r."""
+        log_f = self.family.log_probabilities(self.reference + factor.g)
+        return log_f - self.family.log_probabilities(self.reference) - self.log_ratio()
 
     def log_ratio(self) -> Float[Tensor, "n s K"]:
         """log F_j(k)/r(k), r the reference; zero where a site has no atoms at all. Axes n, s broadcast.

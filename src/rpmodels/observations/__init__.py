@@ -3,7 +3,7 @@
 from rpmodels.observations import adapters
 from rpmodels.observations.observations import FactorSpec, Observations
 from rpmodels.observations.patches import cut_patches
-from rpmodels.observations.population import FEWEST, Population, are_counts
+from rpmodels.observations.population import FEWEST, SAID_OF_FACTORS, Generative, Pinned, Population, are_counts
 from rpmodels.observations.reading import read
 from rpmodels.observations.rows import Row, read_rows
 from rpmodels.observations.scaling import NAMES as SCALING_NAMES
@@ -14,9 +14,12 @@ from rpmodels.observations.windows import windowed
 
 __all__ = [
     "FEWEST",
+    "SAID_OF_FACTORS",
     "SCALING_NAMES",
     "FactorSpec",
+    "Generative",
     "Observations",
+    "Pinned",
     "Population",
     "Row",
     "Scaling",

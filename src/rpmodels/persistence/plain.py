@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from rpmodels import errors
-from rpmodels.observations import Population
+from rpmodels.observations import SAID_OF_FACTORS, Generative, Pinned, Population
 from rpmodels.persistence import recipes
 
 Missing = Callable[[str], Any]
@@ -41,12 +41,18 @@ def _tagged(value: Any) -> Any:
         return {"$slice": [to_plain(each) for each in (value.start, value.stop, value.step)]}
     if isinstance(value, torch.dtype | torch.device):  # their names stand for them wherever they can be given
         return str(value).removeprefix("torch.")
-    if isinstance(value, Population):
-        return {"$population": to_plain(value.columns)}
+    if isinstance(value, SAID_OF_FACTORS):
+        return _said(value)
     if isinstance(value, Mapping):
         return {"$map": [[to_plain(key), to_plain(each)] for key, each in value.items()]}
     recipe = recipes.describe(value)
     return {"$custom": recipe["custom"]} if recipes.is_custom(recipe) else {"$part": recipe}
+
+
+def _said(of_factor: Population | Pinned | Generative) -> Any:
+    if isinstance(of_factor, Pinned):
+        return {"$pinned": [to_plain(each) for each in (of_factor.columns, of_factor.error, of_factor.table)]}
+    return {f"${type(of_factor).__name__.lower()}": to_plain(of_factor.columns)}
 
 
 def _array(values: Any, dtype: Any) -> Any:
@@ -70,6 +76,8 @@ def from_plain(value: Any, missing: Missing) -> Any:
         "$tuple": lambda: tuple(from_plain(each, missing) for each in content),
         "$slice": lambda: slice(*(from_plain(each, missing) for each in content)),
         "$population": lambda: Population(from_plain(content, missing)),
+        "$generative": lambda: Generative(from_plain(content, missing)),
+        "$pinned": lambda: Pinned(*(from_plain(each, missing) for each in content)),
         "$map": lambda: {from_plain(key, missing): from_plain(each, missing) for key, each in content},
         "$part": lambda: recipes.make(content, lambda _, kind: missing(kind), "part"),
         "$custom": lambda: missing(str(content)),

@@ -3,6 +3,7 @@
 from rpmodels.recognition.computing import Compiled, Computing, Mixed, Plain
 from rpmodels.recognition.dropout import Dropout
 from rpmodels.recognition.factor import RecognitionFactor, fit_scalings, recogniser
+from rpmodels.recognition.generative import GenerativeFactor, GenerativeTable, pinned_table
 from rpmodels.recognition.heads import AbsoluteHead, Head, RelativeHead
 from rpmodels.recognition.networks import (
     MLP,
@@ -17,7 +18,7 @@ from rpmodels.recognition.networks import (
 )
 from rpmodels.recognition.population import ChannelCurves, PopulationFactor
 
-Recogniser = RecognitionFactor | PopulationFactor
+Recogniser = RecognitionFactor | PopulationFactor | GenerativeFactor
 """Everything between an observed x_j and its potential."""
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "ConstantPrecision",
     "ConvolutionalNetwork",
     "Dropout",
+    "GenerativeFactor",
+    "GenerativeTable",
     "Head",
     "Linear",
     "LookupTable",
@@ -42,6 +45,7 @@ __all__ = [
     "fit_scalings",
     "gains",
     "has_no_hidden_layer",
+    "pinned_table",
     "recogniser",
     "reinitialise",
 ]

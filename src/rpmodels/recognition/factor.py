@@ -9,10 +9,11 @@ from torch import Tensor, nn
 
 from rpmodels import errors
 from rpmodels.carriers import AllLatents, Factor, Targets
-from rpmodels.families import Family, FullGaussian
+from rpmodels.families import Family, FiniteSupport, FullGaussian
 from rpmodels.observations import FactorSpec, Observations, Scaling, Unscaled, fit_scaling
 from rpmodels.recognition.computing import Computing, Plain
 from rpmodels.recognition.dropout import Dropout
+from rpmodels.recognition.generative import GenerativeFactor, GenerativeTable
 from rpmodels.recognition.heads import Head
 from rpmodels.recognition.networks import rows_of
 from rpmodels.recognition.population import ChannelCurves, PopulationFactor
@@ -24,6 +25,8 @@ class RecognitionFactor(nn.Module):
 
     `family` is that of the latents it targets.
     """
+
+    is_generative = False
 
     def __init__(
         self,
@@ -95,17 +98,21 @@ class RecognitionFactor(nn.Module):
 
 def recogniser(
     network: nn.Module, head: Head, family: Family, targets: Targets, input_dropout: float, computing: Computing | None
-) -> "RecognitionFactor | PopulationFactor":
-    """The recognition factor that a network is for: curves of channels make a population."""
+) -> "RecognitionFactor | PopulationFactor | GenerativeFactor":
+    """The factor that a network is for: curves of channels make a population, a table p(y|z) a generative one."""
     if isinstance(network, ChannelCurves):
         if not isinstance(family, FullGaussian):
             raise errors.population_needs_full(type(family).__name__)
         return PopulationFactor(network, head, family, targets)
+    if isinstance(network, GenerativeTable):
+        if not isinstance(family, FiniteSupport):
+            raise errors.needs_finite_support("a factor that says p(label | z)", type(family).__name__)
+        return GenerativeFactor(network, head, family, targets)
     return RecognitionFactor(network, head, family, targets, input_dropout, computing)
 
 
 def fit_scalings(
-    recognisers: Mapping[str, "RecognitionFactor | PopulationFactor"],
+    recognisers: Mapping[str, "RecognitionFactor | PopulationFactor | GenerativeFactor"],
     observations: Observations,
     choice: str | Mapping[str, str],
     like: Tensor,
@@ -118,7 +125,7 @@ def fit_scalings(
             raise errors.unknown_factor(name, list(recognisers))
     groups: dict[tuple[int, str], list[str]] = {}
     for name, recogniser in recognisers.items():
-        if isinstance(recogniser, PopulationFactor):  # whose grids are made of the values themselves
+        if not isinstance(recogniser, RecognitionFactor):  # whose grids and tables are made of the values themselves
             continue
         groups.setdefault((id(recogniser.network), asked.get(name, "auto")), []).append(name)
     for (_, chosen), names in groups.items():

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from rpmodels import errors
 from rpmodels.recognition.dropout import Dropout
+from rpmodels.recognition.generative import GenerativeTable
 from rpmodels.recognition.population import ChannelCurves
 
 GAIN = 10.0
@@ -149,7 +150,7 @@ def gains(network: nn.Module) -> dict[nn.Parameter, float]:
 
     def walk(module: nn.Module, gain: float) -> None:
         if isinstance(
-            module, MLP | LookupTable | ConstantPrecision | ChannelCurves
+            module, MLP | LookupTable | ConstantPrecision | ChannelCurves | GenerativeTable
         ):  # others may mean something else by the word
             gain = module.gain
         found.update(dict.fromkeys(module.parameters(recurse=False), gain))
@@ -163,6 +164,8 @@ def gains(network: nn.Module) -> dict[nn.Parameter, float]:
 
 def has_no_hidden_layer(network: nn.Module) -> bool:
     """Whether it is a table or one linear map, with or without constants beside it, and all of it learns."""
+    if isinstance(network, GenerativeTable):
+        return True
     weights = [each for each in network.modules() if isinstance(each, nn.Linear | nn.Embedding)]
     known = {id(parameter) for each in weights for parameter in each.parameters()}
     others = [each for each in network.parameters() if id(each) not in known]

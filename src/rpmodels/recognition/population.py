@@ -158,6 +158,8 @@ class ChannelCurves(nn.Module):
 class PopulationFactor(nn.Module):
     """Everything between the channels x and their potentials, in the place of a `RecognitionFactor`."""
 
+    is_generative = False
+
     def __init__(
         self, network: ChannelCurves, head: Head, family: FullGaussian, targets: Targets | None = None
     ) -> None:
