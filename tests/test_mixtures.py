@@ -11,7 +11,7 @@ from rpmodels.families import Categorical, DiagonalGaussian, JointStates, VonMis
 from rpmodels.inference import ExactEStep
 from rpmodels.linalg import log_sum_exp
 from rpmodels.mixtures import AtomMixture, Exact, Kind, PerSite, Pooled, reduce
-from rpmodels.mixtures.mixture import tabulate
+from rpmodels.mixtures.table import tabulate
 from rpmodels.priors import CategoricalPrior, CircularPrior, DiscreteGraph, GaussianPrior
 
 DOUBLE = torch.float64
