@@ -107,13 +107,27 @@ def test_sites_without_atoms_have_nothing_and_no_gradient(family):
     assert not by[:, 1].any()
 
 
+@pytest.mark.parametrize("family", FAMILIES, ids=str)
+@pytest.mark.parametrize("n", [7, 300])
+@DTYPES
+def test_normalisers(family, n, dtype):
+    """Lanes are full, or partly so; whoever differentiates twice gets the covariance of the statistic."""
+    eta = members(family, n, 6, random=torch.Generator().manual_seed(n))
+    assert_same(lambda eta: [family.log_normaliser(eta)], [eta], dtype)
+    some = eta[:2].to(dtype).requires_grad_()
+    found = []
+    for on in (True, False):
+        with kernels.switched(on):
+            (slope,) = torch.autograd.grad(family.log_normaliser(some.repeat(5, 1, 1)).sum(), some, create_graph=True)
+            found.append(torch.autograd.grad(slope.square().sum(), some)[0])
+    assert float((found[0] - found[1]).abs().max() / found[1].abs().max()) < CLOSE[dtype]
+
+
 @pytest.mark.parametrize("latents", range(1, 9))
 @DTYPES
-def test_normalisers_and_parameters_of_full_gaussians(latents, dtype):
+def test_parameters_of_full_gaussians(latents, dtype):
     family, random = FullGaussian(latents), torch.Generator().manual_seed(latents)
-    eta = members(family, 7, 6, random=random)
-    assert_same(lambda eta: [family.log_normaliser(eta)], [eta], dtype)
-    mean, covariance = family.moments(eta)
+    mean, covariance = family.moments(members(family, 7, 6, random=random))
     assert_same(lambda m, S: [family.natural(m, 0.5 * (S + S.mT))], [mean, covariance], dtype)
 
 

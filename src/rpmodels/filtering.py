@@ -39,7 +39,7 @@ def e_step_of(model: FittedRPM) -> EStep:
 def filtered(model: FittedRPM, observations: Observations) -> Iterator[Moments]:
     """Moments of latents at every site given those before it, batch by batch."""
     e_step = e_step_of(model)
-    for batch, factors in model.pattern.recognised(observations):
+    for batch, factors in model.pattern.recognised(observations, model.verbose):
         with torch.no_grad():
             given = model.mixtures_of(factors, model.pattern.references(batch.sites)) if e_step.hears_mixtures else {}
             step = Step(model.prior, batch.sites, factors, given)

@@ -61,8 +61,8 @@ class FittedRPM(nn.Module):
         """The last: how much populations are believed by `posterior` (`rpmodels.temperature`); by scores, wholly."""
         self.excess, self.profile = cast(Any, None), cast(Any, None)
         """`Excess` of the average q over the prior, and the `Profile` of the training data, where they are known."""
-        self.record: Any = None
-        """How it was trained (history, steps, stop_reason), where it was by `rp.train`."""
+        self.record, self.verbose = cast(Any, None), False
+        """How it was trained (history, steps, stop_reason), where by `rp.train`; whether many pieces show a bar."""
         self.eval()
 
     @staticmethod
@@ -280,7 +280,7 @@ class FittedRPM(nn.Module):
             pattern.check_e_step(e_step)
         chosen = pattern.e_step if local is not None else (e_step or pattern.e_step).for_new_data()
         approximation = pattern.expected_log_mixture.for_new_data()
-        for batch, factors in pattern.recognised(observations):
+        for batch, factors in pattern.recognised(observations, self.verbose):
             with torch.no_grad(), pattern.blaming(batch, factors):
                 found = self.mixtures_of(factors, pattern.references(batch.sites), in_training)
                 own = LocalParameters() if local is None else local.take(batch.index)

@@ -178,10 +178,12 @@ class RPM(torch.nn.Module):
         """f_j of every factor at every site."""
         return {name: each(batch.inputs[name], batch.present[name], self._like) for name, each in self.recognisers()}
 
-    def recognised(self, observations: Observations) -> Iterator[tuple[Batch, dict[str, Factor]]]:
+    def recognised(
+        self, observations: Observations, verbose: bool = False
+    ) -> Iterator[tuple[Batch, dict[str, Factor]]]:
         """Every factor f_j(z|x_j) by itself, batch by batch, without dropout or gradients."""
         self.check_specs(observations)
-        for batch in self.batches(observations):
+        for batch in self.batches(observations, verbose):
             # Modes end before the yield: what the caller does in between keeps its gradients and its dropout.
             with self.as_for_new_data():
                 factors = self.recognise(batch)
@@ -190,11 +192,9 @@ class RPM(torch.nn.Module):
                     raise errors.not_recognised(name)
             yield batch, factors
 
-    def batches(self, observations: Observations) -> Iterator[Batch]:
-        """All of them, as many at a time as fit into the budget of a piece."""
-        together = self.at_once(observations)
-        for start in range(0, len(observations), together):
-            index = np.arange(start, min(start + together, len(observations)))
+    def batches(self, observations: Observations, verbose: bool = False) -> Iterator[Batch]:
+        """All of them, as many at a time as fit into the budget of a piece; `verbose`: with a bar, if they are many."""
+        for index in observations.pieces(self.at_once(observations), verbose):
             yield observations.batch(index, self.dtype, self.device)
 
     def at_once(self, observations: Observations) -> int:

@@ -130,6 +130,7 @@ class RPMEstimator(Results, WithGenerativeSide, Planning, WithAdapting, ABC):
     def _fitted(self) -> FittedRPM:
         if not hasattr(self, "model_"):
             raise errors.not_fitted(type(self).__name__)
+        self.model_.verbose = bool(self.verbose)
         return self.model_
 
     def read(self, X: Any, presence: Mapping[str, Any] | None = None) -> Observations:

@@ -98,6 +98,7 @@ def fit_to(
         if not collapsed or attempt == retries or run.interrupted:
             break
         warnings.warn(errors.trying_again(run.recent(), attempt + 1, retries), stacklevel=4)
+    run.fitted.verbose = bool(estimator.verbose)
     run.fitted.temperature = found_temperature(run.fitted, observations)
     run.fitted.excess = excess_of(run.fitted, observations)
     closing = _closing(run, observations, pieces)

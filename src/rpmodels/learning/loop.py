@@ -159,7 +159,8 @@ def _clipped(parameters: list[nn.Parameter], limit: float | None) -> Tensor:
     if limit is not None:
         return torch.nn.utils.clip_grad_norm_(parameters, limit)
     gradients = [each.grad for each in parameters if each.grad is not None]
-    return torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+    return norm
 
 
 def _advance(scheduler: LRScheduler | None, goal: float) -> None:

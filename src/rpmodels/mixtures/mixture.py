@@ -63,9 +63,9 @@ class Mixture(ABC, Generic[F_co]):
 
     def log_shift(self, g: Float[Tensor, "N T D"]) -> Float[Tensor, "N T"]:
         """Φ(η₀+g) − Φ(η₀): what normalises a factor with potential g."""
-        return self._normaliser(g) - self._log_normaliser
+        return self._normaliser_of(g) - self._log_normaliser
 
-    def _normaliser(self, g: Float[Tensor, "N T D"]) -> Float[Tensor, "N T"]:
+    def _normaliser_of(self, g: Float[Tensor, "N T D"]) -> Float[Tensor, "N T"]:
         """Φ(η₀+g)."""
         return self.family.log_normaliser(self.reference + g)
 
@@ -239,10 +239,10 @@ class AtomMixture(Mixture[F_co]):
     def _known(self, g: Tensor) -> Tensor | None:
         return None if self.normalisers is None else self.normalisers.known(self.reference, g)
 
-    def _normaliser(self, g: Float[Tensor, "N T D"]) -> Float[Tensor, "N T"]:
+    def _normaliser_of(self, g: Float[Tensor, "N T D"]) -> Float[Tensor, "N T"]:
         """Φ(η₀+g), once for the factors that it was collected from."""
         known = self._known(g)
-        return super()._normaliser(g) if known is None else known
+        return super()._normaliser_of(g) if known is None else known
 
     def _own_pairs(self, own: Factor) -> tuple[Float[Tensor, "N T 1 D"], Float[Tensor, "N T 1"]]:
         shift = self.log_shift(own.g)

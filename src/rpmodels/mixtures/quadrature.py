@@ -160,7 +160,7 @@ def hermite(
 ) -> tuple[Float[Tensor, "1 1 Q K"], Float[Tensor, "Q"]]:
     """Nodes and weights of the expectation under N(0, I)."""
     grid, weights = _hermite(nodes, latents)
-    return torch.tensor(grid).to(like)[None, None], torch.tensor(weights).to(like)
+    return torch.as_tensor(grid.copy()).to(like)[None, None], torch.as_tensor(weights.copy()).to(like)
 
 
 @lru_cache(16)

@@ -1,7 +1,7 @@
 """What the user handed in, checked once: named factors, trials, times, presence, weights."""
 
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from tqdm.auto import tqdm
 
 from rpmodels import errors
 from rpmodels.carriers import Batch, Sites
@@ -91,6 +92,15 @@ class Observations:
             inputs={name: tensor(values[index, :sites]) for name, values in self.values.items()},
             present={name: tensor(have[index, :sites]) for name, have in self.present.items()},
         )
+
+    def pieces(self, size: int, verbose: bool = False) -> Iterator[NDArray[np.int64]]:
+        """The first of them, so many, then the next; `verbose`: where there are several, a bar moves with each."""
+        silent = not verbose or len(self) <= size
+        with tqdm(total=len(self), desc="observations", disable=silent, leave=False) as bar:
+            for start in range(0, len(self), size):
+                index = np.arange(start, min(start + size, len(self)))
+                yield index
+                bar.update(len(index))
 
     def sites(self, device: torch.device) -> Sites:
         """Where the latents of all observations are."""

@@ -131,7 +131,9 @@ class ChannelCurves(nn.Module):
 
     def _between(self, x: Shaped[Tensor, "N T C"]) -> tuple[Tensor, Tensor]:
         """Of every number the place below it in the flat grid, and how far it is on the way to the next."""
-        by_channel = torch.nan_to_num(x.to(torch.float64)).flatten(0, 1).mT.contiguous()
+        # Not nan_to_num, whose largest double a program in ONNX cannot be made with.
+        wide = x.to(torch.float64)
+        by_channel = torch.where(torch.isnan(wide), 0.0, wide).flatten(0, 1).mT.contiguous()
         values = self.grid.values
         last = torch.isfinite(self.log_p0).sum(1, keepdim=True) - 1
         place = (torch.searchsorted(values, by_channel, right=True) - 1).clamp_min(0).minimum(last)
