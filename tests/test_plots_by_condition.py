@@ -17,18 +17,11 @@ from registry import ESTIMATORS, made
 from rpmodels import plots
 from rpmodels.errors import InputError
 from rpmodels.estimators import Latents
+from test_plots import nothing_global  # noqa: F401 (of every test here)
 
 BRIEF = {"max_iter": 8, "random_state": 0, "n_init": 1, "finish": "none", "retries": 0}
 SIDES = ["left", "right", "right", None, "left", "right", "left", "right"]
 LEFT, RIGHT = [0, 4, 6], [1, 2, 5, 7]
-
-
-@pytest.fixture(autouse=True)
-def nothing_global():
-    before = dict(mpl.rcParams)
-    yield
-    plt.close("all")
-    assert dict(mpl.rcParams) == before
 
 
 @pytest.fixture(scope="module")

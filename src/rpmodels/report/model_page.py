@@ -12,6 +12,7 @@ from rpmodels.errors import RPModelsError
 from rpmodels.estimators import RPMEstimator, plain_data
 from rpmodels.evaluation import between_factors, diagnose, overviews, shuffle_test
 from rpmodels.evaluation.folds import n_trials, subset
+from rpmodels.plots.fitted import populations
 from rpmodels.report import html
 from rpmodels.report.citing import bibtex
 from rpmodels.report.contributions import contributions
@@ -63,7 +64,7 @@ def model_page(
         html.paragraph(in_a_sentence(model)) + html.facts(facts),
         html.section("What to know", *_sentences(model, X, options)),
         html.section("Latents", *latents_section(model, X, groups, options)),
-        html.section("What each factor contributes", *contributions(model, X, options)),
+        html.section("What each factor contributes", *contributions(model, X, options), *_tuning(model)),
         html.section("Do these data belong to those of the fit?", *_belonging(model, X, options)),
         html.section("Does it fit?", *_fit(model), *_calibration(model, X, options)),
         html.section("Do the factors share anything?", _shuffles(model, X, options)),
@@ -126,6 +127,11 @@ def _learning(model: RPMEstimator) -> list[str]:
     if sum(bool(np.isfinite(each.free_energies).any()) for each in model.restarts_) > 1:
         parts.append(drawn(lambda: plots.restarts(model), "Free energies of all starts where they were compared"))
     return [*parts, drawn(lambda: plots.score_ceiling(model), "The score as a bar up to its ceiling")]
+
+
+def _tuning(model: RPMEstimator) -> list[str]:
+    alt = "What those channels of factor {} are expected to show that say most, each along its own projection"
+    return [drawn(partial(plots.tuning, model, name), alt.format(name)) for name in populations(model)[:FACTORS]]
 
 
 def _fit(model: RPMEstimator) -> list[str]:
