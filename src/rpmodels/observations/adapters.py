@@ -43,7 +43,7 @@ def to_trials(X: Any, times: Any = None, *, series: bool = True, timed: bool = T
 
 def _refuse_events(X: Any, table: bool, times: Any) -> None:
     """Spike times are no numbers to fit, and the names of units are none either."""
-    if table and times is None and X.index.nlevels == 1 and X.shape[1] <= MOST_COLUMNS:
+    if table and times is None and X.columns.is_unique and X.shape[1] <= MOST_COLUMNS:
         found = events_in_columns({str(name): X[name].to_numpy() for name in X.columns})
         if found is not None:
             raise errors.raw_event_table(found.unit, found.time, found.trial)

@@ -45,7 +45,8 @@ class _Items:
             self.first = dataset[0]
         except (TypeError, IndexError, NotImplementedError) as failure:
             raise errors.bad_value("the data", "a Dataset with a length and items", repr(failure)) from failure
-        self._asked, self._found = np.zeros(0, np.int64), []
+        self._asked = np.zeros(0, np.int64)
+        self._found: list[Any] = []
 
     @property
     def parts(self) -> dict[str, Any] | None:

@@ -65,7 +65,11 @@ def events_in_columns(
     clock = np.asarray(columns[time], np.float64)
     if len(clock) < ROWS or not np.isfinite(clock).all():
         return None
-    where = np.zeros(len(clock), np.int64) if trial is None else np.unique(columns[trial], return_inverse=True)[1]
+    where = (
+        np.zeros(len(clock), np.int64)
+        if trial is None
+        else np.unique(columns[trial].astype(str), return_inverse=True)[1]
+    )
     called = next((lower[name] for name in UNIT_NAMES if name in lower), None)
     others = [name for name in columns if name not in (time, trial)]
     candidates = [called] if called in others else [] if named or len(others) > 1 else others
@@ -108,7 +112,7 @@ def are_spike_times(X: Any) -> bool:
     if all(_listed(trial) and len(trial) for trial in inner):
         units = [each for trial in inner for each in list(trial)[:LOOKED_AT]]
         return all(map(_is_rising, units)) and _unequal(units)
-    return _unequal(inner) and all(map(_is_rising, inner)) and max(map(len, inner)) > 2
+    return all(map(_is_rising, inner)) and _unequal(inner) and max(map(len, inner)) > 2
 
 
 def _listed(value: Any) -> bool:
@@ -120,7 +124,7 @@ def _is_row(value: Any) -> bool:
     """Numbers one after the other."""
     if isinstance(value, np.ndarray):
         return value.ndim == 1 and value.dtype.kind in "iuf"
-    return _listed(value) and not any(np.ndim(each) for each in value[:LOOKED_AT])
+    return _listed(value) and not any(hasattr(each, "__len__") for each in value[:LOOKED_AT])
 
 
 def _is_rising(value: Any) -> bool:
