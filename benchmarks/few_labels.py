@@ -3,7 +3,7 @@
 Sets: three blocks of eight numbers behind three classes (`blocks`), the same with a nuisance that all blocks share and
 no class knows (`nuisance`), pairs of scikit-learn's digits (`digits`). Writes docs/results/few-labels.json.
 
-python benchmarks/few_labels.py [blocks|nuisance|digits …] [--seeds N] [--first N]
+python benchmarks/few_labels.py [blocks|nuisance|digits …] [--seeds N] [--first N] [--only all|few]
 """
 
 import argparse
@@ -90,7 +90,7 @@ def calibration(probabilities: NDArray[Any], truth: NDArray[Any], bins: int = 10
 
 
 def with_few(kind: str, seed: int) -> dict[str, float]:
-    """Errors without labels (states named by those that are known), and with a tenth of them in three ways."""
+    """Errors without labels (states named by all of them, which is to their favour), and with a tenth in two ways."""
     x, z, new, truth = data(kind, seed)
     known = np.random.default_rng(seed).random(len(z)) < SHARE
     labels = np.where(known, z.astype(str), "")

@@ -51,9 +51,10 @@ def untied_sessions(groups: Sequence[Sequence[str]]) -> RPModelsWarning:
     """Warning: sessions without a factor in common."""
     listed = " | ".join(", ".join(group) for group in groups)
     return RPModelsWarning(
-        f"No trial connects these groups of factors: {listed}. Each finds latents of its own: between groups order, "
-        "sign and rotation are free (of states: the order). Add a factor that all sessions share, such as behaviour, "
-        "stimulus or labels."
+        f"No trial connects these groups of factors: {listed}. Each finds latents of its own, up to what the prior "
+        "leaves free (order, sign and rotation; of states the order): the fitted model's symmetry_, and "
+        "evaluation.diagnose, say how much that is. Add a factor that all sessions share, such as behaviour, stimulus "
+        "or labels."
     )
 
 

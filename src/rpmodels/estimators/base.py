@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from rpmodels import checks, errors
@@ -24,6 +25,7 @@ from rpmodels.exporting import Program, export_recognition
 from rpmodels.fitted import FittedRPM
 from rpmodels.free_energy import Score
 from rpmodels.observations import Observations, adapters, read
+from rpmodels.priors.symmetry import Symmetry
 
 logger = logging.getLogger("rpmodels")
 
@@ -126,6 +128,12 @@ class RPMEstimator(Results, WithGenerativeSide, Planning, WithAdapting, ABC):
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """scikit-learn's text, and a line about the fit."""
         return summary.text(self, N_CHAR_MAX)
+
+    @property
+    def symmetry_(self) -> Symmetry | None:
+        """What p(Z) leaves free of the latents, by what it has learned: signs, rotations, orders; None: not known."""
+        model = self._fitted()
+        return model.prior.symmetry(torch.as_tensor(model.times, device=model.device))
 
     def _fitted(self) -> FittedRPM:
         if not hasattr(self, "model_"):

@@ -56,7 +56,10 @@ def diagnose(model: RPMEstimator, X: Any, **options: Any) -> Diagnosis:
     for check in (_of_latents, _of_states, _of_factors):
         found += check(rpm, batches)
     found += [*_of_draws(rpm, observations), *belonging(model, X, **options)]
-    return Diagnosis(tuple(found), tuple(_to_know(rpm, observations)))
+    notes = _to_know(rpm, observations)
+    if model.symmetry_ is not None:
+        notes.append(Finding("what is free", model.symmetry_.text))
+    return Diagnosis(tuple(found), tuple(notes))
 
 
 def _to_know(rpm: FittedRPM, observations: Observations) -> list[Finding]:

@@ -13,6 +13,7 @@ from rpmodels.families import Categorical
 from rpmodels.linalg.shares import best_shares
 from rpmodels.priors.prior import HasLogDensity, HasOptimum, IndependentSites, Posterior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
+from rpmodels.priors.symmetry import Symmetry, of_states
 
 
 class CategoricalPrior(HasLogDensity[Categorical], HasOptimum[Categorical]):
@@ -78,6 +79,10 @@ class CategoricalPrior(HasLogDensity[Categorical], HasOptimum[Categorical]):
     def couples_sites(self) -> bool:
         """Sites are independent."""
         return False
+
+    def symmetry(self, times: Float[Tensor, "T"]) -> Symmetry:
+        """States that are as frequent."""
+        return of_states([self.probabilities.detach()])
 
     def sample(self, sites: Sites, generator: torch.Generator) -> Int[Tensor, "N T"]:
         """States by their (mean) probabilities."""

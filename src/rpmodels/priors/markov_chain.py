@@ -15,6 +15,7 @@ from rpmodels.priors.filters import Filter, Filtered, HasFilter, State
 from rpmodels.priors.markov_chain_posterior import MarkovChainPosterior
 from rpmodels.priors.prior import HasLogDensity, Posterior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
+from rpmodels.priors.symmetry import Symmetry, of_states
 
 STAY = 0.5
 """Extra probability of staying that learned transitions start with: at equal rows the sites would teach nothing."""
@@ -103,6 +104,10 @@ class MarkovChainPrior(HasLogDensity[Categorical], HasFilter[Categorical]):
     def couples_sites(self) -> bool:
         """Neighbours teach each other."""
         return True
+
+    def symmetry(self, times: Float[Tensor, "T"]) -> Symmetry:
+        """States with the same transitions, to and fro."""
+        return of_states([self.probabilities.detach(), self.transitions.detach()])
 
     def sample(self, sites: Sites, generator: torch.Generator) -> Int[Tensor, "N T"]:
         """Chains, by the (mean) probabilities."""

@@ -16,6 +16,7 @@ from rpmodels.carriers import SiteMarginal, Sites, Targets
 from rpmodels.families import Family, Samplable
 from rpmodels.families.family import F_co
 from rpmodels.priors.simplex import freed
+from rpmodels.priors.symmetry import PLACES, Symmetry, of_normals
 
 P = TypeVar("P", bound="Prior[Any]")
 
@@ -104,6 +105,10 @@ class Prior(nn.Module, ABC, Generic[F_co]):
     def parameter_kl(self) -> Float[Tensor, ""]:
         """KL of the approximate posterior over the prior's own parameters (variational Bayes); else zero."""
 
+    def symmetry(self, times: Float[Tensor, "T"]) -> Symmetry | None:
+        """What it leaves free, by what it has learned, at times such as these; None where that is not known."""
+        return None
+
     def freed(self: P) -> P:
         """A copy that other data can teach, known tables and those under Dirichlets too; its reference is the same."""
         return freed(self)
@@ -142,6 +147,14 @@ class HasCovariance(Prior[F_co]):
     @abstractmethod
     def covariances(self, times: Float[Tensor, "T"], kept: Int[Tensor, "S"]) -> Float[Tensor, "S S K K"]:
         """Cov[z_t, z_s] between those of these sites that are kept, inputs left out."""
+
+    @torch.no_grad()
+    def symmetry(self, times: Float[Tensor, "T"]) -> Symmetry | None:
+        """Orthogonal maps; not asked where a mean function or inputs move latents, which fix signs as well."""
+        if self.driven:
+            return None
+        kept = torch.tensor([each for each in PLACES if each < len(times)], device=times.device)
+        return of_normals(self.covariances(times, kept))
 
 
 class Predicts(Posterior):
