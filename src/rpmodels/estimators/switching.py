@@ -17,13 +17,12 @@ from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.description import Coordinates, Description, Latents
 from rpmodels.estimators.dynamics import DynamicsEstimator
 from rpmodels.estimators.hidden_markov import TRANSITIONS
-from rpmodels.estimators.private import WithPrivate
+from rpmodels.estimators.private import SHARED
 from rpmodels.estimators.series import check_moves, times_ahead
 from rpmodels.estimators.streams import Stream
 from rpmodels.estimators.switching_marginals import SwitchingMarginals
 from rpmodels.families import Family
 from rpmodels.learning.batches import Divided
-from rpmodels.learning.population_start import PopulationStart
 from rpmodels.learning.switching_starts import Grouped, Regroup, SwitchingStart
 from rpmodels.observations import Observations
 from rpmodels.priors import Prior, SwitchingDynamicsPrior, SwitchingPosterior, SwitchingState
@@ -34,10 +33,10 @@ class RPSLDS(DynamicsEstimator):
 
         s a Markov chain of M states,   z_{t+1} = A_s z_t + b_s + w_t,   w_t ~ N(0, Q_s),   s the state of time t + 1.
 
-    z_1 ~ N(0, I) and factors relative to N(0, I) say what the unit of the latents is. Data are trials as in `RPGPFA`,
-    equally spaced in time; time is counted in steps. q is a product of one over latents and one over states, each the
-    best there is given the other: scores are bounds. States are those of steps; what the first time of a trial is said
-    to be in is said by the steps after it.
+    z_1 ~ N(0, I) says how large latents are. Data are trials as in `RPGPFA`, equally spaced in time; time is counted in
+    steps. q is a product of one over latents and one over states, each the best there is given the other: scores are
+    bounds. States are those of steps; what the first time of a trial is said to be in is said by the steps after it.
+    Dynamics and transitions are learned in closed form, networks by gradient with q of the states held.
 
     Attributes:
         A_, b_, Q_: the dynamics of every state, (M, K, K), (M, K) and (M, K, K)
@@ -50,7 +49,7 @@ class RPSLDS(DynamicsEstimator):
     description = Description("slds", Coordinates(), "n_latents", in_trials=True, in_time=True, takes=("times",))
     usual: ClassVar[Mapping[str, Any]] = {**DynamicsEstimator.usual, "training.finish": "none"}
 
-    n_latents: int = WithPrivate.declared["n_latents"]  # so that it comes before the next
+    n_latents: int = argument(checks.Integer(1, checks.LARGEST), SHARED, default=2, kw_only=False)
     n_states: int = argument(checks.Integer(2, checks.LARGEST), "M", default=2, kw_only=False)
     transitions: Any = argument(
         TRANSITIONS, "known probabilities (M, M), or a Dirichlet concentration of every row (variational Bayes)",
@@ -58,8 +57,8 @@ class RPSLDS(DynamicsEstimator):
     )  # fmt: skip
     sticky: float = argument(
         checks.Number(least=0.0),
-        "steps of staying that a Dirichlet prior over the rows of learned transitions is worth beside one of each kind; "
-        "0: maximum likelihood",
+        "steps of staying that a Dirichlet prior over rows of learned transitions is worth, beside one step to every "
+        "state; 0: maximum likelihood",
         default=0.0,
     )
     max_iter = 1000
@@ -93,7 +92,9 @@ class RPSLDS(DynamicsEstimator):
 
     def _all_starts(self, data: Divided, training: learning.TrainingSettings) -> Sequence[learning.Start]:
         starts = super()._all_starts(data, training)
-        return [Grouped(each) if isinstance(each, PopulationStart) else each for each in starts]
+        # Populations, and who has latents of their own, begin at these and know of no states.
+        others = bool(self._populations(data.everything)) or self._chosen().search.start is not None
+        return [Grouped(each) if others and each.taught else each for each in starts]
 
     def _move(self) -> learning.Move | None:
         return Regroup(self.max_iter)
@@ -145,8 +146,10 @@ class RPSLDS(DynamicsEstimator):
         return _told(ahead, form.ahead, form.times_ahead(times))
 
     def stream(self, n_series: int | None = None) -> Stream:
-        """For one new time step at a time, at constant cost: `update(x)` gives mean (K,), covariance (K, K) and
-        probabilities of the states (M,), as `filter` would. Of `n_series` series at once all have an axis for them.
+        """For one new time step at a time, at constant cost: `update(x)` gives what `filter` would.
+
+        That is mean (K,), covariance (K, K) and probabilities of the states (M,); of `n_series` series at once
+        everything has an axis for them.
         """
         return Stream(self._fitted(), lambda *found: found, n_series)
 
@@ -182,8 +185,9 @@ class RPSLDS(DynamicsEstimator):
 
 def _told(state: SwitchingState, form: Any, times: Any) -> SwitchingMarginals:
     """In the form of the data."""
-    found = (state.mean, state.covariance, state.probabilities, state.means, state.covariances)
-    return SwitchingMarginals(*(form(_array(each)) for each in found), times)
+    whole = (state.mean, state.covariance, state.probabilities, state.means, state.covariances)
+    mean, covariance, probabilities, means, covariances = (form(_array(each)) for each in whole)
+    return SwitchingMarginals(mean, covariance, probabilities, means, covariances, times)
 
 
 def _array(tensor: Tensor) -> NDArray[Any]:
