@@ -21,7 +21,8 @@ def test_a_module_can_be_seen_at_once(path):
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 300
     imports = [each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Import | ast.ImportFrom)]
-    assert sum(len(each.names) for each in imports) <= 35
+    names = sum(len(each.names) for each in imports)
+    assert names <= 35 or path.name == "public.py"  # a list of names
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
