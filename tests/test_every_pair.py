@@ -370,12 +370,12 @@ PLAIN = {
 """What takes numbers or folders, never an estimator or its latents."""
 
 STATES = {"categorical", "hmm", "lda", "sign", "durations"}
-SERIES = {"gpfa", "hmm", "lds"}
+SERIES = {"gpfa", "hmm", "lds", "slds"}
 WITHOUT_TIME = {*EVERY, "mixture"} - SERIES
 SEVERAL = ("graph", "chains")
 OF_POPULATIONS = {
     **dict.fromkeys((*EVERY, "chains", "durations"), "expected a model of continuous latents"),
-    **dict.fromkeys(("fa", "mixture", "gpfa", "lds"), "is recognised by one network"),
+    **dict.fromkeys(("fa", "mixture", "gpfa", "lds", "slds"), "is recognised by one network"),
 }
 NO_CHANNELS = dict.fromkeys({*STATES, "circular", *SEVERAL}, "channels are recognised one by one")
 OF_ONE_LATENT = dict.fromkeys(SEVERAL, "SeveralStates")
@@ -531,7 +531,7 @@ def frame_of(trials):
     return pd.concat(parts, names=["trial", "time"])
 
 
-@pytest.mark.parametrize("name", ["gpfa", "hmm", "lds", "lda"])
+@pytest.mark.parametrize("name", ["gpfa", "hmm", "lds", "slds", "lda"])
 def test_a_frame_indexed_by_trial_and_time_is_divided_by_trials(name):
     tiny = ESTIMATORS[name]
     trials = list(tiny.data(0))
@@ -555,7 +555,7 @@ def test_comparisons_and_pages_count_the_trials_of_a_frame(name):
     assert re.search(rf"observations</\w+>\s*<\w+>{len(trials)}</", page)
 
 
-@pytest.mark.parametrize("name", ["gpfa", "hmm", "lds"])
+@pytest.mark.parametrize("name", ["gpfa", "hmm", "lds", "slds"])
 @pytest.mark.parametrize("ask", [cross_validate, lambda model, X: compare_baselines(X, estimator=model)])
 def test_rows_of_one_recording_are_no_trials(name, ask):
     with pytest.raises(rp.RPModelsError, match=r"one long recording.*Cut it into trials"):

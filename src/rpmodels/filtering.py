@@ -19,9 +19,10 @@ from rpmodels.carriers import Factors, Sites
 from rpmodels.fitted import FittedRPM
 from rpmodels.inference import EStep
 from rpmodels.observations import Observations
-from rpmodels.priors import LatentState, LinearDynamicsPrior, SwitchingDynamicsPrior, SwitchingState
+from rpmodels.priors import LatentState, LinearDynamicsPrior, SwitchingDynamicsPrior
 from rpmodels.priors.filters import Filter, Filtered, HasFilter, State
 from rpmodels.priors.process import ProcessPrior
+from rpmodels.priors.switching_filter import SwitchingState
 from rpmodels.step import Step
 
 Moments = LatentState | SwitchingState

@@ -122,5 +122,6 @@ DATA_SETS = (
     _generated("plain_ball", "a bright ball in Gaussian noise", "50 trials, 50 times, 10 pixels"),
     _generated("poisson_ball", "a ball in Poisson counts", "5 trials, 50 times, 10 pixels"),
     _generated("lorenz", "counts driven by a Lorenz path", "10 trials, 100 times, 200 channels"),
+    _generated("nascar", "a car on a track, whose dynamics switch", "20 trials, 200 times, 20 numbers"),
     _generated("rotating_spot", "a noisy rotation, seen as a spot in images", "50 trials, 50 times, 12 × 12"),
 )  # fmt: skip

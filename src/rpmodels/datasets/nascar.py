@@ -59,9 +59,9 @@ def nascar(
     Args:
         n_trials: N
         n_times: T
-        seen: "network": by a fixed random network of one hidden layer; "frames": as a spot in images; "counts": in
-            Poisson counts of units with random preferred places
-        size: numbers of the network (default 20), pixels of a side (16), or units (40)
+        seen: "linear": by a random linear map; "network": by a fixed random network of one hidden layer; "frames": as
+            a spot in images; "counts": in Poisson counts of units whose rates are log-linear in the place
+        size: numbers of the map (default 10) or the network (20), pixels of a side (16), or units (40)
         noise: sd of Gaussian noise in what is seen; counts have none but their own
         process_noise: sd of every step, in radii
         random_state: of everything
@@ -136,11 +136,11 @@ def _frames(z: NDArray[np.float64], size: int, noise: float, random: np.random.G
     return np.asarray(frames + noise * random.standard_normal(frames.shape))
 
 
-def _counts(z: NDArray[np.float64], size: int, noise: float, random: np.random.Generator) -> NDArray[Any]:
+def _counts(z: NDArray[np.float64], size: int, _: float, random: np.random.Generator) -> NDArray[Any]:
     """Log-linear in the place: units differ in direction and gain."""
     drive = z @ random.standard_normal((2, size)) / 2.0
     rates = np.exp(drive)
-    return random.poisson(RATE * rates / rates.mean((0, 1)))
+    return np.asarray(random.poisson(RATE * rates / rates.mean((0, 1))))
 
 
 SEEN = {"linear": (10, _linear), "network": (20, _network), "frames": (16, _frames), "counts": (40, _counts)}

@@ -13,7 +13,7 @@ from rpmodels.families import DiagonalGaussian, Family, FullGaussian
 from rpmodels.inference import Amortised, EStep, FreeInducing, FreePotentials, NaturalGradient, PartlyHeard, Refined
 from rpmodels.learning import Finish, NoFinish, QuasiNewton
 from rpmodels.mixtures import ExpectedLogMixture, Marginal, MarginalByFactor
-from rpmodels.priors import CategoricalPrior, DirichletSimplex, DiscreteGraph, JointChain, MarkovChainPrior, stationary
+from rpmodels.priors import CategoricalPrior, DiscreteGraph, JointChain, MarkovChainPrior, stationary
 from rpmodels.recognition import AbsoluteHead, Head, RelativeHead
 
 HEADS: dict[str, type[Head]] = {"relative": RelativeHead, "absolute": AbsoluteHead}
@@ -107,17 +107,6 @@ def markov_chain_prior(choice: Any, n_states: int) -> MarkovChainPrior:
     if rows.shape != (n_states, n_states):
         raise errors.bad_value("transitions", f"shape ({n_states}, {n_states})", f"shape {rows.shape}")
     return MarkovChainPrior.fixed(stationary(torch.as_tensor(rows)), torch.as_tensor(rows))
-
-
-def sticky_chain_prior(choice: Any, n_states: int, sticky: float) -> MarkovChainPrior:
-    """The same; by name, under a Dirichlet that has seen so many steps of staying, where that is asked."""
-    if not sticky:
-        return markov_chain_prior(choice, n_states)
-    if not isinstance(choice, str):
-        raise errors.bad_value("sticky", "0 beside known transitions and other Dirichlets", sticky)
-    begun = markov_chain_prior(choice, n_states)
-    counts = torch.ones(n_states, n_states, dtype=torch.float64)
-    return MarkovChainPrior(begun.initial, DirichletSimplex(counts + sticky * torch.eye(n_states)))
 
 
 def chains_prior(choice: Any, states: Mapping[str, int]) -> JointChain:

@@ -17,6 +17,8 @@ from rpmodels.fitted import FittedRPM
 
 Index = NDArray[np.int64]
 Targets = Mapping[str, Sequence[int]]
+SHARED = "K: those that all factors share"
+"""What `n_latents` counts."""
 
 
 def n_private(recognition: Recognition | None) -> int:
@@ -65,7 +67,7 @@ def _counts(recognition: Recognition | None) -> dict[str, int]:
 class WithPrivate(CommonArguments, ABC):
     """For estimators of continuous latents."""
 
-    n_latents: int = argument(Integer(1, LARGEST), "K: those that all factors share", default=2, kw_only=False)
+    n_latents: int = argument(Integer(1, LARGEST), SHARED, default=2, kw_only=False)
 
     @property
     def _all_latents(self) -> int:

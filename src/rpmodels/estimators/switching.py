@@ -8,25 +8,22 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from rpmodels import checks, learning
-from rpmodels.estimators import layout, parts
+from rpmodels import checks, errors, learning
+from rpmodels.estimators import hidden_markov, layout, parts, series, switching_marginals
 from rpmodels.estimators.arguments import argument
 from rpmodels.estimators.base import CHECKPOINT_EVERY
 from rpmodels.estimators.description import Coordinates, Description, Latents
 from rpmodels.estimators.dynamics import DynamicsEstimator
-from rpmodels.estimators.hidden_markov import TRANSITIONS
-from rpmodels.estimators.private import WithPrivate
-from rpmodels.estimators.series import check_moves, times_ahead
+from rpmodels.estimators.private import SHARED
 from rpmodels.estimators.streams import Stream
-from rpmodels.estimators.switching_marginals import SwitchingMarginals
 from rpmodels.families import Family
+from rpmodels.learning import switching_starts
 from rpmodels.learning.batches import Divided
-from rpmodels.learning.population_start import PopulationStart
-from rpmodels.learning.switching_starts import Grouped, Regroup, SwitchingStart
 from rpmodels.observations import Observations
-from rpmodels.priors import Prior, SwitchingDynamicsPrior, SwitchingPosterior, SwitchingState
+from rpmodels.priors import MarkovChainPrior, Prior, SwitchingDynamicsPrior
+from rpmodels.priors.switching_filter import SwitchingState
+from rpmodels.priors.switching_posterior import SwitchingPosterior
 
 
 class RPSLDS(DynamicsEstimator):
@@ -34,10 +31,10 @@ class RPSLDS(DynamicsEstimator):
 
         s a Markov chain of M states,   z_{t+1} = A_s z_t + b_s + w_t,   w_t ~ N(0, Q_s),   s the state of time t + 1.
 
-    z_1 ~ N(0, I) and factors relative to N(0, I) say what the unit of the latents is. Data are trials as in `RPGPFA`,
-    equally spaced in time; time is counted in steps. q is a product of one over latents and one over states, each the
-    best there is given the other: scores are bounds. States are those of steps; what the first time of a trial is said
-    to be in is said by the steps after it.
+    z_1 ~ N(0, I) says how large latents are. Data are trials as in `RPGPFA`, equally spaced in time; time is counted in
+    steps. q is a product of one over latents and one over states, each the best there is given the other: scores are
+    bounds. States are those of steps; what the first time of a trial is said to be in is said by the steps after it.
+    Dynamics and transitions are learned in closed form, networks by gradient with q of the states held.
 
     Attributes:
         A_, b_, Q_: the dynamics of every state, (M, K, K), (M, K) and (M, K, K)
@@ -50,16 +47,17 @@ class RPSLDS(DynamicsEstimator):
     description = Description("slds", Coordinates(), "n_latents", in_trials=True, in_time=True, takes=("times",))
     usual: ClassVar[Mapping[str, Any]] = {**DynamicsEstimator.usual, "training.finish": "none"}
 
-    n_latents: int = WithPrivate.declared["n_latents"]  # so that it comes before the next
+    n_latents: int = argument(checks.Integer(1, checks.LARGEST), SHARED, default=2, kw_only=False)
     n_states: int = argument(checks.Integer(2, checks.LARGEST), "M", default=2, kw_only=False)
     transitions: Any = argument(
-        TRANSITIONS, "known probabilities (M, M), or a Dirichlet concentration of every row (variational Bayes)",
+        hidden_markov.TRANSITIONS,
+        "known probabilities (M, M), or a Dirichlet concentration of every row (variational Bayes)",
         default="learned",
-    )  # fmt: skip
+    )
     sticky: float = argument(
         checks.Number(least=0.0),
-        "steps of staying that a Dirichlet prior over the rows of learned transitions is worth beside one of each kind; "
-        "0: maximum likelihood",
+        "steps of staying that a Dirichlet prior over rows of learned transitions is worth, beside one step to every "
+        "state; 0: maximum likelihood",
         default=0.0,
     )
     max_iter = 1000
@@ -81,22 +79,30 @@ class RPSLDS(DynamicsEstimator):
         """Learn the latents, their states and how they move; arguments as in `RPGPFA.fit`."""
         self._chosen()
         observations = self._read(X, times=times, presence=presence, weights=sample_weight)[0]
-        check_moves(observations)
+        series.check_moves(observations)
         return self._fit(observations, checkpoint, checkpoint_every)
 
     def _prior(self, family: Family, observations: Observations) -> Prior:
-        chain = parts.sticky_chain_prior(self.transitions, self.n_states, self.sticky)
-        return SwitchingDynamicsPrior(family, chain, memory=self.memory)
+        return SwitchingDynamicsPrior(family, self._chain(), memory=self.memory)
+
+    def _chain(self) -> MarkovChainPrior:
+        if not self.sticky:
+            return parts.markov_chain_prior(self.transitions, self.n_states)
+        if not isinstance(self.transitions, str):
+            raise errors.bad_value("sticky", "0 beside known transitions and other Dirichlets", self.sticky)
+        return MarkovChainPrior.staying(self.n_states, self.sticky)
 
     def _taught(self) -> Sequence[learning.Start]:
-        return [SwitchingStart(self.max_iter) for _ in range(self.n_init)]
+        return [switching_starts.SwitchingStart(self.max_iter) for _ in range(self.n_init)]
 
     def _all_starts(self, data: Divided, training: learning.TrainingSettings) -> Sequence[learning.Start]:
         starts = super()._all_starts(data, training)
-        return [Grouped(each) if isinstance(each, PopulationStart) else each for each in starts]
+        # Populations, and who has latents of their own, begin at these and know of no states.
+        others = bool(self._populations(data.everything)) or self._chosen().search.start is not None
+        return [switching_starts.Grouped(each) if others and each.taught else each for each in starts]
 
     def _move(self) -> learning.Move | None:
-        return Regroup(self.max_iter)
+        return switching_starts.Regroup(self.max_iter)
 
     # ---- using ------------------------------------------------------------------------------
 
@@ -124,29 +130,31 @@ class RPSLDS(DynamicsEstimator):
         found = [each.probabilities for each in self._posteriors(observations)]
         return form.form(layout.joined(found, observations.n_sites))
 
-    def filter(self, X: Any, **options: Any) -> SwitchingMarginals:
+    def filter(self, X: Any, **options: Any) -> switching_marginals.SwitchingMarginals:
         """Latents and states given past and present alone: a normal for every state (interacting multiple models)."""
         observations, form = self._new(X, **options)
         whole = zip(*self._filtered(observations), strict=True)
         found = (torch.as_tensor(layout.joined(list(each), observations.n_sites)) for each in whole)
-        return _told(SwitchingState(*found), form.form, form.times)
+        return switching_marginals.told(SwitchingState(*found), form.form, form.times)
 
     @torch.no_grad()
-    def forecast(self, X: Any, steps: int = 1, **options: Any) -> SwitchingMarginals:
+    def forecast(self, X: Any, steps: int = 1, **options: Any) -> switching_marginals.SwitchingMarginals:
         """Latents and states in the steps after the end of every trial.
 
         Beyond one step a mixture has a normal for every sequence of states; those that lead to the same state become
         one with their moments, step after step.
         """
         observations, form = self._new(X, **options)
-        times = times_ahead(observations, steps)
+        times = series.times_ahead(observations, steps)
         _, now = self._at_the_end(observations)
         ahead = self._switching.predict(SwitchingState(*now), steps)
-        return _told(ahead, form.ahead, form.times_ahead(times))
+        return switching_marginals.told(ahead, form.ahead, form.times_ahead(times))
 
     def stream(self, n_series: int | None = None) -> Stream:
-        """For one new time step at a time, at constant cost: `update(x)` gives mean (K,), covariance (K, K) and
-        probabilities of the states (M,), as `filter` would. Of `n_series` series at once all have an axis for them.
+        """For one new time step at a time, at constant cost: `update(x)` gives what `filter` would.
+
+        That is mean (K,), covariance (K, K) and probabilities of the states (M,); of `n_series` series at once
+        everything has an axis for them.
         """
         return Stream(self._fitted(), lambda *found: found, n_series)
 
@@ -180,11 +188,5 @@ class RPSLDS(DynamicsEstimator):
         return _array(self._switching.chain.probabilities)
 
 
-def _told(state: SwitchingState, form: Any, times: Any) -> SwitchingMarginals:
-    """In the form of the data."""
-    found = (state.mean, state.covariance, state.probabilities, state.means, state.covariances)
-    return SwitchingMarginals(*(form(_array(each)) for each in found), times)
-
-
-def _array(tensor: Tensor) -> NDArray[Any]:
+def _array(tensor: Any) -> NDArray[Any]:
     return np.asarray(tensor.detach().cpu().numpy())

@@ -1,5 +1,6 @@
 """What filters and forecasts of switching dynamics tell the user: mixtures with a normal for every state."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from rpmodels.estimators.posteriors import variances
+from rpmodels.priors.switching_filter import SwitchingState
 
 HALVINGS = 60
 """Of the interval that an end of a band is looked for in."""
@@ -48,6 +50,13 @@ class SwitchingMarginals:
         parts = list(zip(self.probabilities, self.means, self.covariances, strict=True))
         lowers, uppers = ([quantile(*part, each) for part in parts] for each in ends)
         return lowers, uppers
+
+
+def told(state: SwitchingState, form: Callable[[Array], Any], times: Any) -> SwitchingMarginals:
+    """What is known at some times, in the form of the data."""
+    whole = (state.mean, state.covariance, state.probabilities, state.means, state.covariances)
+    mean, covariance, probabilities, means, covariances = (form(each.cpu().numpy()) for each in whole)
+    return SwitchingMarginals(mean, covariance, probabilities, means, covariances, times)
 
 
 def quantile(probabilities: Array, means: Array, covariances: Array, level: float) -> Array:

@@ -20,8 +20,6 @@ from rpmodels.priors.prior import HasCovariance, HasLogDensity, HasOptimum, Inde
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
 from rpmodels.priors.structured import AgeSimplex, ProductSimplex
 from rpmodels.priors.switching_dynamics import SwitchingDynamicsPrior
-from rpmodels.priors.switching_filter import SwitchingState
-from rpmodels.priors.switching_posterior import SwitchingPosterior
 
 __all__ = [
     "AgeSimplex",
@@ -59,7 +57,5 @@ __all__ = [
     "ProductSimplex",
     "Simplex",
     "SwitchingDynamicsPrior",
-    "SwitchingPosterior",
-    "SwitchingState",
     "stationary",
 ]

@@ -61,6 +61,12 @@ class MarkovChainPrior(HasLogDensity[Categorical], HasFilter[Categorical]):
         transition.count.copy_(concentration + n_states * sticky(n_states))  # off the symmetric point
         return MarkovChainPrior(initial, transition)
 
+    @staticmethod
+    def staying(n_states: int, steps: float) -> "MarkovChainPrior":
+        """Rows of transitions under a Dirichlet that has seen one step to every state, and so many of staying."""
+        seen = 1.0 + steps * torch.eye(n_states, dtype=torch.float64)
+        return MarkovChainPrior(LearnedSimplex(_uniform(n_states)), DirichletSimplex(seen))
+
     @property
     def family(self) -> Categorical:
         """Categorical over K states."""

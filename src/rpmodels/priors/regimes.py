@@ -1,7 +1,7 @@
 """What states do to latents: z_{t+1} = A_s z_t + b_s + w_t with w ~ N(0, Q_s), learned in closed form.
 
 With u = (z′z′ᵀ, z′zᵀ, zzᵀ, z′, z, 1) a step into state s is log p(z′ | z, s) = θ_s·u. So averages over states are
-averages of θ, by which the latents are smoothed, and ⟨log p(z′ | z, s)⟩ over latents is θ_s·⟨u⟩, by which the states are.
+averages of θ, by which latents are smoothed, and ⟨log p(z′ | z, s)⟩ over latents is θ_s·⟨u⟩, by which states are.
 
 What is kept are the sums that the M-step needs, of y = (z, 1) and of z′; A, b and Q follow from them. A conjugate prior
 is worth a part of a step, so that a state where nothing happens has dynamics as well.
@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from rpmodels import checks, linalg
+from rpmodels import linalg
 from rpmodels.carriers import kept_double
 from rpmodels.linalg.block_tridiagonal import Smoothed
 from rpmodels.priors import contraction
@@ -58,9 +58,9 @@ class Steps(NamedTuple):
     @staticmethod
     def of(flat: Float[Tensor, "*b E"], size: int) -> "Steps":
         """By its parts."""
-        parts = flat.split([size * size] * 3 + [size, size, 1], -1)
-        squares = (torch.unflatten(each, -1, (size, size)) for each in parts[:3])
-        return Steps(*squares, parts[3], parts[4], parts[5][..., 0])
+        parts = flat.tensor_split([n * size * size for n in (1, 2, 3)], -1)
+        ends, across, begins = (torch.unflatten(each, -1, (size, size)) for each in parts[:3])
+        return Steps(ends, across, begins, parts[3][..., :size], parts[3][..., size:-1], parts[3][..., -1])
 
 
 class Counted(NamedTuple):
@@ -92,7 +92,7 @@ class Regimes(nn.Module):
         n_states: M
         memory: A of the conjugate prior is memory · I; where learning starts, the same times a rotation
         rotation: by how much (radians per step) rotations of neighbouring states differ at first
-        counts: how many steps the conjugate prior is worth
+        counts: how many steps of every state the conjugate prior is worth
 
     """
 
@@ -104,7 +104,7 @@ class Regimes(nn.Module):
     def __init__(self, latents: int, n_states: int, memory: float, rotation: float, counts: float) -> None:
         super().__init__()
         self.latents, self.n_states, self.memory = latents, n_states, memory
-        self.counts = checks.number("counts", counts, above=0.0)
+        self.counts = counts
         turns = [rotation * (state - 0.5 * (n_states - 1)) for state in range(n_states)]
         first = torch.stack([contraction.transition(contraction.turning(latents, memory, each)).A for each in turns])
         still = first.new_zeros(n_states, latents)

@@ -23,17 +23,16 @@ from rpmodels.priors.regimes import Affine, Counted, Regimes, expected
 from rpmodels.priors.switching_filter import SwitchingFilter, SwitchingState
 from rpmodels.priors.switching_posterior import Switching, SwitchingPosterior, over_states
 
-BROAD = 10.0
-ROUNDS, TOL = 100, 1e-9
-"""Of block updates at most, and the nats of a trial that one must gain for another to follow."""
+ROUNDS, TOL = 100, 1e-13
+"""Of block updates at most, and the share of its nats that a trial must gain in one for another to follow."""
 
 
 class SwitchingDynamicsPrior(HasLogDensity[Gaussian], HasFilter[Gaussian]):
     """z_1 ~ N(0, I), z_{t+1} = A_s z_t + b_s + w_t, for times that are equally spaced.
 
-    Factors are relative to N(0, I) at every site. The latents have no stationary distribution of a known form, and need
-    none: the reference is in f_j and in F_j. With z_1 it says what the unit of the latents is. Everything is computed
-    in double precision and rounded.
+    Factors are relative to N(0, I) at every site. Latents that switch have no stationary distribution of a known form,
+    and need none: the reference cancels between f_j and F_j. That z_1 is N(0, I) is all that says how large latents are
+    and where they are zero. Everything is computed in double precision and rounded.
 
     Args:
         family: FullGaussian(K)
@@ -60,9 +59,10 @@ class SwitchingDynamicsPrior(HasLogDensity[Gaussian], HasFilter[Gaussian]):
             expected_family = f"FullGaussian({family.latents}), as the posterior of linear dynamics correlates latents"
             raise errors.bad_value("family", expected_family, family)
         self._family, self.chain = family, chain
-        memory = checks.number("memory", memory, least=0.0, below=0.9999)
-        turn = checks.number("rotation", rotation)
-        self.regimes = Regimes(family.latents, chain.family.n_states, memory, turn, counts)
+        self.memory = checks.number("memory", memory, least=0.0, below=0.9999)
+        self.rotation = checks.number("rotation", rotation)
+        self.counts = checks.number("counts", counts, above=0.0)
+        self.regimes = Regimes(family.latents, self.n_states, self.memory, self.rotation, self.counts)
 
     @property
     def family(self) -> Gaussian:
@@ -95,7 +95,7 @@ class SwitchingDynamicsPrior(HasLogDensity[Gaussian], HasFilter[Gaussian]):
     def reference(self, sites: Sites, shared: bool) -> Float[Tensor, "S D"]:
         """N(0, I)."""
         eye = torch.eye(self.latents).to(self.chain.reference(sites, shared))
-        natural: Tensor = self._family.natural(0.0 * eye[:1], self._family.spread(BROAD**2 * eye[None, None]))
+        natural: Tensor = self._family.natural(0.0 * eye[:1], self._family.spread(eye[None, None]))
         return natural
 
     def condition(self, potentials: Float[Tensor, "N T D"], sites: Sites) -> SwitchingPosterior:

@@ -52,7 +52,7 @@ class Switching:
 
     def latents(self, steps: Steps) -> tuple[Smoothed, Float[Tensor, "N"]]:
         """q(Z) by these steps, and log ∫ of what it is the normalised form of."""
-        (_, count, size), eye = self.h.shape, torch.eye(self.h.shape[-1]).to(self.h)
+        size, eye = self.h.shape[-1], torch.eye(self.h.shape[-1]).to(self.h)
         # Sites that do not exist are N(0, I) by themselves, as the first one is.
         alone = pad(~self.there, (1, 0), value=True)[..., None, None] * eye
         J = self.W + alone - 2.0 * (pad(steps.ends, (0, 0, 0, 0, 1, 0)) + pad(steps.begins, (0, 0, 0, 0, 0, 1)))
@@ -77,7 +77,7 @@ class Switching:
     def settled(self, overall: Affine, rounds: int, tol: float) -> MarkovChainPosterior:
         """q(S) after block updates that begin at what one state in the place of all would make of the latents.
 
-        An observation is done when a round gains fewer nats than `tol`, so that q does not depend on the company.
+        An observation is done when a round gains less than a share `tol` of its nats: q does not depend on the company.
         """
         one = self.h.new_ones(*self.there.shape, 1)
         q, _ = self.latents(self.averaged(one, overall.natural()))
@@ -90,7 +90,7 @@ class Switching:
             q, value = part.latents(part.averaged(states.mu[:, 1:]))
             value = value - states.kl
             said[moving] = part.states(q).potentials
-            going = value - reached[moving] > tol
+            going = value - reached[moving] > tol * (1.0 + value.abs())
             reached[moving] = value
             moving = moving[going]
             if not len(moving):
