@@ -68,8 +68,8 @@ class Sketch:
         """How probable it is that a trial is so far off the median, by the farthest of the fit, of the first place.
 
         Where tails fall like those of `single`, x^−ν, one of n + 1 is r times as far as all others, on either side, by
-        a chance of 2 r^−ν / (n + 1), however far these are: no sd is asked for, which heavy tails and slow latents make
-        large.
+        a chance of about 2 r^−ν / (n + 1), however far these are: no sd is asked for, which heavy tails and slow
+        latents make large.
         """
         low, high = np.abs(self.quantiles[[0, -1], 0] - self.quantiles[MEDIAN, 0]).tolist()
         below, above = max(low, ONE_SIDED * high), max(high, ONE_SIDED * low)
