@@ -29,6 +29,7 @@ DIAGNOSED = 3
 EXPECTED = {
     "drift of 0.5 sd": ("shifted",),
     "an empty trial": ("empty trials",),
+    "a shifted trial": ("odd trials",),
     "an artefact": ("shifted", "other spread", "beyond the range", "other company"),
     "a swapped pair": ("exchanged channels", "other company"),
     "another rate": ("other rate",),
@@ -119,12 +120,15 @@ def defects(clean: Data, draw: Any, random: np.random.Generator, in_time: bool) 
     }
     empty, noisy, swapped = (clean[name].copy() for _ in range(3))
     empty[len(empty) // 3] = 0.0
+    away = {each: x.copy() for each, x in clean.items()}
+    for each in away.values():
+        each[len(each) // 3] += np.round(9.0 * each.std(axes)) if counted else 9.0 * each.std(axes)
     unit = int(random.integers(channels))
     noise = 5.0 * noisy[..., unit].std() * random.standard_normal(noisy.shape[:-1])
     noisy[..., unit] = np.round(np.abs(noise)) if counted else noise + noisy[..., unit].mean()
     one, other = random.choice(channels, 2, replace=False)
     swapped[..., [one, other]] = swapped[..., [other, one]]
-    found |= {"an empty trial": {**clean, name: empty}, "an artefact": {**clean, name: noisy}}
+    found |= {"an empty trial": {**clean, name: empty}, "a shifted trial": away, "an artefact": {**clean, name: noisy}}
     found["a swapped pair"] = {**clean, name: swapped}
     if in_time:
         found["another rate"] = draw(random, 2)

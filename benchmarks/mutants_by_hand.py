@@ -71,7 +71,7 @@ SUBTLE: dict[str, list[tuple[str, str]]] = {
         ("torch.where(self.sites.exists, picked, 0.0).sum(-1)", "picked.sum(-1)"),
     ],
     "priors/kalman.py": [("step.A @ state.covariance @ step.A.mT + step.Q", "step.A.mT @ state.covariance @ step.A + step.Q")],
-    "priors/linear_dynamics.py": [("return pad(self.inputs.push(known[:, :-1]), (0, 0, 1, 0))", "return pad(self.inputs.push(known[:, 1:]), (0, 0, 1, 0))")],
+    "priors/driving.py": [("pad(known[:, :-1] @ wide(self.B).mT, (0, 0, 1, 0))", "pad(known[:, 1:] @ wide(self.B).mT, (0, 0, 1, 0))")],
     "priors/gaussian_process.py": [
         ("spread = share @ (variance + (mean - average).square())", "spread = share @ variance"),
         ("known = (torch.where(place <= t, potentials, 0.0)", "known = (torch.where(place <= t + 1, potentials, 0.0)"),
@@ -88,3 +88,34 @@ SUBTLE: dict[str, list[tuple[str, str]]] = {
         ("return np.asarray(np.maximum(np.nansum(counts, 0), SILENT) / known)", "return np.asarray(np.maximum(np.nansum(counts, 0), SILENT) / len(counts))"),
     ],
 }  # fmt: skip
+
+NEAR: dict[str, str] = {
+    "log_weight.py": "quadrature_error generative factor_analysis",
+    "integration.py": "quadrature_error generative",
+    "inference/natural_gradient.py": "e_steps properties",
+    "inference/refined.py": "temperature e_steps",
+    "learning/batches.py": "learning scale exact",
+    "mixtures/extra_atoms.py": "scale",
+    "mixtures/reduce.py": "mixtures approximations kernels",
+    "mixtures/mixture.py": "mixtures sampled_atoms approximations",
+    "mixtures/interior_bound.py": "approximations properties",
+    "mixtures/second_order.py": "approximations properties",
+    "mixtures/monte_carlo.py": "approximations properties",
+    "mixtures/atoms.py": "sampled_atoms mixtures e_steps",
+    "mixtures/population.py": "population kernels",
+    "mixtures/channel_sums.py": "population kernels",
+    "mixtures/gathering.py": "distributed",
+    "families/full_gaussian.py": "families properties",
+    "linalg/dense.py": "linalg gaussian_process double_precision",
+    "free_energy.py": "exact approximations fitted",
+    "priors/markov_chain_posterior.py": "markov_chain joint_chain",
+    "priors/kalman.py": "linear_dynamics",
+    "priors/driving.py": "linear_dynamics inputs",
+    "priors/gaussian_process.py": "gaussian_process sampling_error",
+    "temperature.py": "temperature",
+    "sampling_error.py": "sampling_error",
+    "learning/moves.py": "site_moves learning",
+    "learning/objective.py": "exact e_steps learning",
+    "evaluation/bits.py": "co_smoothing marginals",
+}
+"""Files of tests that are about a module."""

@@ -69,7 +69,14 @@ def exchange(x, name):
     x[name][..., [1, 4]] = x[name][..., [4, 1]]
 
 
+def shift(x, name):
+    for each in x:
+        away = 9.0 * x[each].std((0, 1))
+        x[each][23] += np.round(away) if each == "spikes" else away
+
+
 DEFECTS = {
+    "shift": (shift, {"odd trials"}, {"trials": (23,)}),
     "drift": (drift, {"shifted"}, {}),
     "empty": (empty, {"empty trials"}, {"trials": (17,)}),
     "artefact": (artefact, {"beyond the range"}, {"channels": (3,)}),
@@ -86,7 +93,7 @@ def test_each_defect_is_found_and_named(models, kind, defect):
     spoil(x, name)
     found = [each for each in belonging(model, x) if each.name in names]
     assert found, belonging(model, x)
-    assert found[0].where.factor == name or defect == "drift"
+    assert found[0].where.factor == name or defect in ("drift", "shift")
     for what, expected in where.items():
         assert tuple(sorted(getattr(found[0].where, what))) == expected
     if defect == "drift":
@@ -262,6 +269,22 @@ def test_single_trials_are_measured_by_their_side():
     np.testing.assert_allclose(chance[0], 2 * stats.t.sf(200 / below, 5), rtol=1e-4)
 
 
+def test_trials_far_beyond_all_others_are_rare_whatever_the_tails():
+    """The chance that one more draw is r times as far as all of n, by counting; tails that fall faster have a lower."""
+    random, n = np.random.default_rng(0), 30
+    times = {}
+    for name, draw in (("t5", lambda size: random.standard_t(5, size)), ("normal", random.standard_normal)):
+        old, new = draw((20_000, n, 1)), draw((20_000, 1))
+        chances = np.array([Sketch.of(one).farther(other)[0] for one, other in zip(old, new, strict=True)])
+        times[name] = [float((chances < level).mean()) / level for level in (0.03, 0.01, 0.003)]
+    # Of thirty the tail has hardly begun: a chance is more than what is said; of_trials asks for eight sds as well.
+    assert max(times["t5"]) < 4.0
+    assert max(times["normal"]) < 2.0
+    sketch = Sketch.of(np.arange(-10.0, 11.0)[:, None])
+    np.testing.assert_allclose(sketch.farther(np.array([20.0, -40.0, 5.0])), np.array([2.0**-5, 4.0**-5, 1.0]) / 11)
+    assert Sketch.of(np.ones((20, 1))).farther(np.array([3.0])) == 1.0
+
+
 def test_what_others_leave_of_a_channel_is_that_of_regressions():
     random = np.random.default_rng(0)
     rows = random.normal(size=(500, 4)) @ random.normal(size=(4, 4))
@@ -347,6 +370,8 @@ def test_odd_channels_and_trials_are_highlighted(models):
     axes = rp.plots.belonging(found[name])
     assert "3" in [each.get_text() for each in axes.texts]
     assert "channel that does not belong" in [each.get_text() for each in axes.get_legend().get_texts()]
+    shift(x, name)
+    assert {each.factor: each for each in rp.evaluation.overviews(model, x)}[name].trials == (17, 23)
     few = replace(found[name], trials=(2,))
     trials = rp.plots.belonging(few, "trials")
     assert "trial that does not belong" in [each.get_text() for each in trials.get_legend().get_texts()]

@@ -183,3 +183,24 @@ def test_region_coverage_is_the_level_when_the_posterior_is_right():
     assert metrics.region_coverage(np.zeros((2, 2)), np.tile(np.eye(2), (2, 1, 1)), at) == 0.5
     with pytest.raises(InputError, match="mean, covariance, truth"):
         metrics.region_coverage(mean, covariance[:, :2], truth)
+
+
+def test_a_rotation_leaves_intervals_as_wide_as_they_are():
+    """Where a posterior is right, and half as wide as it should be, raw coverage says so and that by a map does not."""
+    random = np.random.default_rng(0)
+    z = random.standard_normal((20_000, 2))
+    turn = np.linalg.qr(random.standard_normal((2, 2)))[0]
+    noisy = z + 0.5 * random.standard_normal(z.shape)
+    mean, covariance = (noisy / 1.25) @ turn.T, np.broadcast_to(0.2 * np.eye(2), (20_000, 2, 2))
+    line = metrics.rotation(mean, z)
+    np.testing.assert_allclose(line[0], turn, atol=0.02)
+    np.testing.assert_array_equal(line[1], 0.0)
+    for level in (0.5, 0.9):
+        assert metrics.coverage(*metrics.aligned(mean, covariance, *line), z, level) == pytest.approx(level, abs=0.01)
+    # Latents on a scale of their own: the map stretches both, the rotation neither.
+    small, thin = 0.5 * mean, 0.25 * covariance
+    stretched = metrics.coverage(*metrics.aligned(small, thin, *metrics.linear_map(small, z)), z)
+    assert stretched == pytest.approx(0.9, abs=0.01)
+    assert metrics.coverage(*metrics.aligned(small, thin, *metrics.rotation(small, z)), z) < 0.7
+    with pytest.raises(InputError, match="truth: expected 2 latents"):
+        metrics.rotation(mean, z[:, :1])

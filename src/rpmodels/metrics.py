@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import orthogonal_procrustes
 from scipy.optimize import linear_sum_assignment
 from scipy.special import chdtri, ndtri
 
@@ -79,10 +80,22 @@ def nmse(
     return float(np.square(outputs - inputs @ coefficients - intercept).sum() / spread)
 
 
+def rotation(estimate: ArrayOrTrials, truth: ArrayOrTrials) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The rotation or reflection (K, K) that brings estimate (…, K) nearest to truth (…, K), and no shift (K,).
+
+    In the form of `linear_map`, in the place of which it leaves the width of posteriors alone: of two latents or more
+    that are all normal a priori, nothing else is free in the model.
+    """
+    inputs, outputs = _paired("estimate", estimate, "truth", truth)
+    if inputs.shape[1] != outputs.shape[1]:
+        raise errors.bad_value("truth", f"{inputs.shape[1]} latents as in estimate", outputs.shape[1])
+    return np.asarray(orthogonal_procrustes(inputs, outputs)[0], np.float64), np.zeros(inputs.shape[1])
+
+
 def aligned(
     mean: NDArray[Any], covariance: NDArray[Any], coefficients: NDArray[Any], intercept: NDArray[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean (…, D) and variance (…, D) of a posterior N(mean (…, K), covariance (…, K, K)) after a `linear_map`."""
+    """Mean and variance (…, D) of a posterior N(mean (…, K), covariance (…, K, K)) by a `linear_map` or `rotation`."""
     moved, spread = mapped(mean, covariance, coefficients, intercept)
     return moved, np.diagonal(spread, axis1=-2, axis2=-1).copy()
 
@@ -133,7 +146,9 @@ def wrapped(angles: NDArray[Any]) -> NDArray[np.float64]:
 def coverage(mean: NDArray[Any], variance: NDArray[Any], truth: NDArray[Any], level: float = 0.9) -> float:
     """Share of the truth inside the central interval of N(mean, variance) that should hold `level` of it.
 
-    Elementwise over arrays of one shape, so latents must be `aligned` with the truth first.
+    Elementwise over arrays of one shape, so latents must be `aligned` with the truth first: by a `rotation`, which
+    leaves intervals as wide as the model states them, where latents have the truth's scale (*raw* coverage, by which
+    intervals are judged), by a `linear_map` where they have none. The latter stretches intervals with the means.
     """
     level = checks.number("level", level, above=0, below=1)
     if not mean.shape == variance.shape == truth.shape or not mean.size:

@@ -203,13 +203,14 @@ class RPGPFA(ContinuousEstimator):
         mean, covariance = (layout.joined(each, observations.n_sites) for each in zip(*states, strict=True))
         return LatentMarginals(form.form(mean), form.form(covariance), form.times)
 
-    def stream(self, n_series: int | None = None) -> Stream:
+    def stream(self, n_series: int | None = None, *, on_drift: str | None = None) -> Stream:
         """For one new time at a time, at constant cost: `update(x, time=t)` gives mean (K,) and covariance (K, K).
 
         Without inducing points alone, as Matérn kernels have it. Times may be any that do not go back. Of `n_series`
         series at once everything has an axis for them.
+        `on_drift`: "warn" or "raise" where the last rows are not like those of the fit.
         """
-        return Stream(self._fitted(), lambda mean, covariance: (mean, covariance), n_series)
+        return Stream(self._fitted(), lambda mean, covariance: (mean, covariance), n_series, on_drift)
 
     @torch.no_grad()
     def forecast(self, X: Any, steps: int = 1, **options: Any) -> LatentMarginals:

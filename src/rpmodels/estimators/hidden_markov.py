@@ -207,12 +207,13 @@ class RPHMM(WithFactors, RPMEstimator):
         now = filtered[torch.arange(len(last), device=last.device), last]
         return self._moving.shown(self._prior.predict(now, steps).cpu().numpy(), layout.ahead)
 
-    def stream(self, n_series: int | None = None) -> Stream:
+    def stream(self, n_series: int | None = None, *, on_drift: str | None = None) -> Stream:
         """For one new time step at a time, at constant cost: `update(x)` gives what `filter` would.
 
         Of `n_series` series at once everything has an axis for them.
+        `on_drift`: "warn" or "raise" where the last rows are not like those of the fit.
         """
-        return Stream(self._fitted(), self._moving.apart, n_series)
+        return Stream(self._fitted(), self._moving.apart, n_series, on_drift)
 
     def recognise(self, x: Any, factor: str) -> Any:
         """f_j(z|x) of one factor alone, without times or the other factors: (…, K), an axis for each of its chains."""

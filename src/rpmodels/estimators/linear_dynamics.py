@@ -122,13 +122,14 @@ class RPLDS(DynamicsEstimator):
         driving = np.concatenate([now[:, None], np.broadcast_to(known, shape)[:, :-1]], 1)
         return torch.as_tensor(driving, device=last.device)
 
-    def stream(self, n_series: int | None = None) -> Stream:
+    def stream(self, n_series: int | None = None, *, on_drift: str | None = None) -> Stream:
         """For one new time step at a time, at constant cost: `update(x)` gives mean (K,) and covariance (K, K).
 
         With inputs, `update(x, inputs=u)`: those of the same time, which act on the way to the next. Of `n_series`
         series at once everything has an axis for them.
+        `on_drift`: "warn" or "raise" where the last rows are not like those of the fit.
         """
-        return Stream(self._fitted(), lambda mean, covariance: (mean, covariance), n_series)
+        return Stream(self._fitted(), lambda mean, covariance: (mean, covariance), n_series, on_drift)
 
     @property
     def _dynamics(self) -> LinearDynamicsPrior:

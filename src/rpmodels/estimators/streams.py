@@ -12,6 +12,7 @@ from torch import Tensor
 from rpmodels import checks, errors
 from rpmodels.carriers import Factor
 from rpmodels.estimators.clocks import Clock
+from rpmodels.estimators.drift import Heeding
 from rpmodels.estimators.fingerprint import digest_of
 from rpmodels.exporting import Program, export_step
 from rpmodels.filtering import Filtering, States
@@ -32,7 +33,9 @@ class Stream:
     whose rows and results have an axis for them.
     """
 
-    def __init__(self, model: FittedRPM, shown: Shown, n_series: int | None = None) -> None:
+    def __init__(
+        self, model: FittedRPM, shown: Shown, n_series: int | None = None, on_drift: str | None = None
+    ) -> None:
         if n_series is not None:
             checks.integer("n_series", n_series, 1)
         self._model, self._shown, self._n_series = model, shown, n_series
@@ -42,6 +45,7 @@ class Stream:
         self._like = torch.zeros((), dtype=model.dtype, device=model.device)
         self._clock = Clock(model.times) if self._filtering.filter.clocked else None
         self._rows: dict[str, Row] = {}
+        self._heed = None if on_drift is None else Heeding(model, n_series or 1, on_drift)
         self._begin()
 
     @torch.no_grad()
@@ -72,6 +76,8 @@ class Stream:
         if self._clock is None and time is not None:
             raise errors.no_clock()
         rows = read_rows(self._named(x), self._model.specs, self._n_series, self._populations, presence)
+        if self._heed is not None and x is not None:
+            self._heed(rows)
         along = self._filtering.filter.along(elapsed, self._inputs)
         states = self._filtering(self._recognised(rows), self._states, along)
         found = [each.cpu().numpy() for each in self._filtering.shown(states)]

@@ -1,7 +1,7 @@
 """The questions that a profile answers of data, all of them counted (Bonferroni)."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rpmodels.observations import Observations
 from rpmodels.profile import statistics
 from rpmodels.profile.departure import Departure, listed
-from rpmodels.profile.profile import Profile
+from rpmodels.profile.profile import Asked, Profile
 from rpmodels.profile.shown import Array, Shown, usual_step
 from rpmodels.profile.sketch import Sketch
 from rpmodels.profile.statistics import Differences, Statistic
@@ -35,15 +35,21 @@ def of_clock(profile: Profile, observations: Observations) -> list[Departure]:
 
 def of_averages(profile: Profile, shown: Mapping[str, Shown]) -> list[Departure]:
     """Factors, channels and times of which averages over trials are off."""
-    asked = [each for each in profile.values(shown) if each[1].averages]
+    return off_average([each for each in profile.values(shown) if each[1].averages], shown, CHANCE)
+
+
+def off_average(
+    asked: Sequence[Asked], shown: Mapping[str, Shown], alarm: float, in_order: bool = False
+) -> list[Departure]:
+    """Of these statistics, with this chance of an alarm; `in_order`: trials are parts of one series."""
     count = sum(values.shape[1] for _, _, values, _ in asked)
     found: list[Departure] = []
     names: set[tuple[str, str]] = set()
     for name, statistic, values, sketch in asked:
-        mean, z, chance = sketch.averages(values)
+        mean, z, chance = sketch.averages(values, in_order)
         off = np.abs(mean - sketch.mean)
         least = statistic.least * np.where(statistic.relative, np.maximum(np.abs(sketch.mean), 1e-6), 1.0)
-        odd = np.flatnonzero((chance * count < CHANCE) & (off > least))
+        odd = np.flatnonzero((chance * count < alarm) & (off > least))
         explained = bool({(name, statistic.spoilt_by), (name, statistic.name)} & names)
         if len(odd) and not explained:
             names.add((name, statistic.name))

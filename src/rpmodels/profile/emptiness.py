@@ -41,12 +41,12 @@ class Emptiness:
         sites = np.quantile(_share_of_empty_sites(shown)[some], 0.9)
         return Emptiness(float(zero[some].sum() / known[some].sum()), float(low / max(middle, 1e-12)), float(sites))
 
-    def empty(self, shown: Shown) -> NDArray[np.bool_]:
-        """(N,): trials in which there is nothing."""
+    def empty(self, shown: Shown, nats: float = NATS) -> NDArray[np.bool_]:
+        """(N,): trials in which there is nothing, where that is as improbable as this."""
         if shown.scale.form == "labels" or self.steady < STEADY:
             return np.zeros(len(shown.raw), bool)
         known = shown.known.sum((1, 2))
-        return np.asarray(_empty(shown) & (known * self._nats >= NATS))
+        return np.asarray(_empty(shown) & (known * self._nats >= nats))
 
     def dropped(self, shown: Shown) -> tuple[NDArray[np.bool_], Array]:
         """(N,): trials of which a part is empty, and how large a part."""

@@ -10,6 +10,9 @@ from rpmodels.profile.sketch import Sketch
 from rpmodels.profile.statistics import STATISTICS, Statistic
 from rpmodels.profile.wiring import Wiring
 
+Asked = tuple[str, Statistic, Array, Sketch]
+"""Of a factor: a statistic, what it is of new data (N, P), and what it was of the fit."""
+
 
 @dataclass(frozen=True)
 class FactorProfile:
@@ -41,7 +44,7 @@ class Profile:
         """T of what counts as a trial here."""
         return self.n_sites if self.piece is None else self.piece
 
-    def values(self, shown: Mapping[str, Shown]) -> Iterator[tuple[str, Statistic, Array, Sketch]]:
+    def values(self, shown: Mapping[str, Shown]) -> Iterator[Asked]:
         """What all statistics are of data, beside those of the fit, where it knew them at the same places."""
         for name, each in shown.items():
             for statistic in STATISTICS:

@@ -75,6 +75,8 @@ class Shown:
     """The same on the way to their scale: roots of counts."""
     exists: Bool[np.ndarray, "N T"]
     scale: Scale
+    elsewhere: Bool[np.ndarray, "C"] | None = None
+    """Channels that were there in other parts of the same data."""
 
     @cached_property
     def unclipped(self) -> Array:
@@ -100,6 +102,12 @@ class Shown:
     def known(self) -> NDArray[np.bool_]:
         """(N, T, C): whether a number is there."""
         return np.asarray(~np.isnan(self.raw))
+
+    @property
+    def left_out(self) -> NDArray[np.bool_]:
+        """(C,): channels that are never there, which is no defect."""
+        absent = ~self.known.any((0, 1))
+        return np.asarray(absent if self.elsewhere is None else absent & ~self.elsewhere)
 
     @property
     def n_sites(self) -> int:
@@ -158,9 +166,22 @@ def shown_of(observations: Observations, name: str, scale: Scale | None = None) 
     there = observations.present[name] & observations.exists
     array = np.asarray(observations.values[name])
     form = form_of(spec, array[there]) if scale is None else scale.form
-    raw = np.where(there[..., None], _channels(spec, array, form), np.nan)
-    numbers = np.sqrt(np.maximum(raw, 0.0)) if form == "counts" else raw
-    return Shown(raw, numbers, observations.exists, scale or Scale.of(numbers, form))
+    raw = raw_of(spec, array, there, form)
+    return Shown(raw, _roots(raw, form), observations.exists, scale or Scale.of(_roots(raw, form), form))
+
+
+def shown_rows(raw: Array, scale: Scale, elsewhere: NDArray[np.bool_]) -> Shown:
+    """(T, C) of one series on the scale of the fit, every row of which exists."""
+    return Shown(raw[None], _roots(raw[None], scale.form), np.ones((1, len(raw)), bool), scale, elsewhere)
+
+
+def raw_of(spec: FactorSpec, array: NDArray[Any], there: NDArray[np.bool_], form: str) -> Array:
+    """(N, T, C) as it came, NaN where the factor is missing."""
+    return np.where(there[..., None], _channels(spec, array, form), np.nan)
+
+
+def _roots(raw: Array, form: str) -> Array:
+    return np.asarray(np.sqrt(np.maximum(raw, 0.0)) if form == "counts" else raw)
 
 
 def _channels(spec: FactorSpec, array: NDArray[Any], form: str) -> Array:

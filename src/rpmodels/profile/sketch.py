@@ -42,13 +42,15 @@ class Sketch:
         return Sketch(self.count[:1], self.mean[:1], self.variance[:1], self.quantiles[:, :1])
 
     def averages(
-        self, values: Float[np.ndarray, "N P"]
+        self, values: Float[np.ndarray, "N P"], in_order: bool = False
     ) -> tuple[Float[np.ndarray, "P"], Float[np.ndarray, "P"], Float[np.ndarray, "P"]]:
         """The mean of new trials, in how many standard errors it is off, and how probable that is by chance.
 
         The difference of two means, each with the variance of its trials (Welch); of few new trials that of the fit.
+        Where trials are in order, parts of one series, those that go together count as fewer.
         """
         count, mean, variance = _averages(values)
+        count = count * self._apart(values) if in_order else count
         # What never changed in the fit has no variance there, and few new trials have none of their own.
         own = np.where(count >= OWN_VARIANCE, variance, np.maximum(self.variance, UNKNOWN))
         before, now = self.variance / np.maximum(self.count, 1.0), own / np.maximum(count, 1.0)
@@ -61,6 +63,31 @@ class Sketch:
             )
         freedom = np.where(count >= OWN_VARIANCE, freedom, np.minimum(self.count - 1, 3.0 + count))
         return mean, z, 2.0 * student.sf(np.abs(z), np.maximum(np.nan_to_num(freedom, nan=1.0), 1.0))
+
+    def farther(self, away: Float[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
+        """How probable it is that a trial is so far off the median, by the farthest of the fit, of the first place.
+
+        Where tails fall like those of `single`, x^−ν, one of n + 1 is r times as far as all others, on either side, by
+        a chance of about 2 r^−ν / (n + 1), however far these are: no sd is asked for, which heavy tails and slow
+        latents make large.
+        """
+        low, high = np.abs(self.quantiles[[0, -1], 0] - self.quantiles[MEDIAN, 0]).tolist()
+        below, above = max(low, ONE_SIDED * high), max(high, ONE_SIDED * low)
+        if not below > 0.0:
+            return np.ones(len(away))
+        times = np.nan_to_num(np.where(away < 0, -away / below, away / above), nan=0.0)
+        return 2.0 * np.maximum(times, 1.0) ** -TAILS / (self.count[0] + 1.0)
+
+    def _apart(self, values: Float[np.ndarray, "N P"]) -> Float[np.ndarray, "P"]:
+        """(1 − ρ) / (1 + ρ), what one of a series counts for whose neighbours are correlated by ρ.
+
+        Squared differences of neighbours are 2 (1 − ρ) times the variance, and that is the one of the fit's trials.
+        """
+        steps = np.square(np.diff(values, axis=0))
+        known = ~np.isnan(steps)
+        mean = np.where(known, steps, 0.0).sum(0) / np.maximum(known.sum(0), 1)
+        alone = np.minimum(0.5 * mean / np.maximum(self.variance, 1e-12), 1.0)
+        return np.where(known.any(0) & (self.variance > 0.0), alone / (2.0 - alone), 1.0)
 
     def single(
         self, values: Float[np.ndarray, "N P"]

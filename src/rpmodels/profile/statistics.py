@@ -11,6 +11,8 @@ from rpmodels.profile.shown import CLIP, Array, Shown, known_mean
 BINS = 32
 """Of the time of a trial."""
 FEWEST_STEPS = 5
+FAR = 16.0
+"""Standardised values of a trial are clipped here."""
 LAGS = (1, 2, 3, 5, 8, 13)
 """Steps apart."""
 SAMPLED = "were these data sampled, binned and smoothed as those were?"
@@ -97,8 +99,7 @@ class Missing(Statistic):
 
     def of(self, shown: Shown) -> Array:
         """Shares of the sites."""
-        left_out = ~shown.known.any((0, 1))
-        missing = np.where(shown.exists[..., None] & ~left_out, ~shown.known, np.nan)
+        missing = np.where(shown.exists[..., None] & ~shown.left_out, ~shown.known, np.nan)
         return known_mean(missing, 1)
 
     def words(self, new: float, old: float) -> str:
@@ -187,8 +188,8 @@ class TrialLevel(Statistic):
     name, places, averages, single = "odd trials", "", False, True
 
     def of(self, shown: Shown) -> Array:
-        """The mean of all."""
-        return known_mean(shown.values, (1, 2))[:, None]
+        """The mean of all, clipped where one value alone would move it, and no sooner: a trial may be far away."""
+        return known_mean(np.clip(shown.unclipped, -FAR, FAR), (1, 2))[:, None]
 
     def words(self, new: float, old: float) -> str:
         """In sds of single values."""

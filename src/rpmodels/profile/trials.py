@@ -64,7 +64,7 @@ def of_trials(profile: Profile, shown: Mapping[str, Shown], told: Told, trial: I
     count = sum(int(np.sum(~np.isnan(each.values))) for each in asked)
     for each in asked:
         z, chance, middle = each.sketch.single(each.values[:, None])
-        z, chance = z[:, 0], chance[:, 0]
+        z, chance = z[:, 0], 2.0 * np.minimum(chance[:, 0], each.sketch.farther(each.values - middle[0]))
         odd = np.flatnonzero((chance * count < CHANCE) & (np.abs(z) > SURE) & each.far(float(middle[0])))
         if len(odd):
             odd = odd[np.argsort(-np.abs(z[odd]), kind="stable")]
@@ -108,7 +108,7 @@ def _of_emptiness(profile: Profile, shown: Mapping[str, Shown], trial: Index) ->
         if empty.any():
             trials = _distinct(trial[empty])
             shows = "show" if len(trials) > 1 else "shows"
-            text = f"factor '{name}': {listed('trial', trials, total)} {shows} nothing at all: {_nothing(each)}."
+            text = f"factor '{name}': {listed('trial', trials, total)} {shows} nothing at all: {nothing_words(each)}."
             yield Departure("empty trials", text, name, (), trials, (), math.inf)
         if dropped.any():
             trials = _distinct(trial[dropped])
@@ -118,7 +118,8 @@ def _of_emptiness(profile: Profile, shown: Mapping[str, Shown], trial: Index) ->
             )
 
 
-def _nothing(shown: Shown) -> str:
+def nothing_words(shown: Shown) -> str:
+    """What it means to show nothing."""
     return "every count is zero" if shown.scale.counted else "every number is zero, or the same"
 
 
