@@ -48,9 +48,10 @@ class Heeding:
 def _profile_for(model: FittedRPM, on_drift: Any) -> Profile:
     if on_drift not in ("warn", "raise"):
         raise errors.bad_choice("on_drift", CHOICES, on_drift)
-    if model.profile is None:
+    profile: Profile | None = model.profile
+    if profile is None:
         raise errors.no_profile()
-    return model.profile
+    return profile
 
 
 def _say(said: list[str], on_drift: str, stacklevel: int) -> None:

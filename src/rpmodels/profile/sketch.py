@@ -76,7 +76,8 @@ class Sketch:
         if not below > 0.0:
             return np.ones(len(away))
         times = np.nan_to_num(np.where(away < 0, -away / below, away / above), nan=0.0)
-        return 2.0 * np.maximum(times, 1.0) ** -TAILS / (self.count[0] + 1.0)
+        found: Float[np.ndarray, "N"] = 2.0 * np.maximum(times, 1.0) ** -TAILS / (self.count[0] + 1.0)
+        return found
 
     def _apart(self, values: Float[np.ndarray, "N P"]) -> Float[np.ndarray, "P"]:
         """(1 − ρ) / (1 + ρ), what one of a series counts for whose neighbours are correlated by ρ.
