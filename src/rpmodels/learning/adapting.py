@@ -35,7 +35,8 @@ from rpmodels.inference import ExactEStep
 from rpmodels.learning.climbing import Penalty, climb
 from rpmodels.learning.objective import OfRPM
 from rpmodels.observations import Observations
-from rpmodels.priors import HasOptimum, Posterior
+from rpmodels.priors import Posterior
+from rpmodels.priors.prior import HasOptimum
 
 EM_STEPS, ROUNDS = 20, 20
 """Of tables; then of L-BFGS, which has them among its parameters."""

@@ -16,7 +16,7 @@ from rpmodels.priors.linear_dynamics_posterior import LinearDynamicsPosterior
 from rpmodels.priors.markov_chain import MarkovChainPrior, stationary
 from rpmodels.priors.markov_chain_posterior import MarkovChainPosterior
 from rpmodels.priors.markovian_process import MarkovianProcessPrior
-from rpmodels.priors.prior import HasCovariance, HasLogDensity, HasOptimum, IndependentSites, Posterior, Prior
+from rpmodels.priors.prior import HasCovariance, HasLogDensity, IndependentSites, Posterior, Prior
 from rpmodels.priors.simplex import DirichletSimplex, FixedSimplex, LearnedSimplex, Simplex
 from rpmodels.priors.structured import AgeSimplex, ProductSimplex
 from rpmodels.priors.switching_dynamics import SwitchingDynamicsPrior
@@ -39,7 +39,6 @@ __all__ = [
     "HasCovariance",
     "HasInducing",
     "HasLogDensity",
-    "HasOptimum",
     "IndependentSites",
     "InducingState",
     "JointChain",

@@ -76,7 +76,7 @@ class Sketch:
         if not below > 0.0:
             return np.ones(len(away))
         times = np.nan_to_num(np.where(away < 0, -away / below, away / above), nan=0.0)
-        found: Float[np.ndarray, "N"] = 2.0 * np.maximum(times, 1.0) ** -TAILS / (self.count[0] + 1.0)
+        found: Float[np.ndarray, N] = 2.0 * np.maximum(times, 1.0) ** -TAILS / (self.count[0] + 1.0)
         return found
 
     def _apart(self, values: Float[np.ndarray, "N P"]) -> Float[np.ndarray, "P"]:
