@@ -163,6 +163,20 @@ def test_folds_choose_a_strong_penalty_where_noise_rules():
     assert scores["auto"] >= scores["none"]
 
 
+@pytest.mark.parametrize("seed", [1000, 1001])
+def test_a_penalty_that_silences_all_states_is_not_where_the_next_begins(seed):
+    """All weights zero is a saddle: from there every weaker penalty seemed as bad, and the strongest was taken."""
+    random = np.random.default_rng(seed)
+    states = random.integers(3, size=50)
+    centres = 2.5 * np.eye(3)
+    x = {name: centres[states] + random.standard_normal((50, 3)) for name in "ab"}
+    model = rp.RPCategorical(3, network="linear", n_init=2, random_state=seed).fit(x)
+    assert model.score_ > 0.4
+    found = model.predict(x)
+    order = rp.metrics.match_states(states, found, 3)
+    assert (order[found] == states).mean() >= 0.9
+
+
 def test_without_a_penalty_noise_is_learnt():
     """What the folds protect from: the maximum of the likelihood of few rows is worse for others."""
     x, new = rp.read(wide(60, 0)), rp.read(wide(600, 1))

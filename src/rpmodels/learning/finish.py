@@ -60,6 +60,9 @@ ITERATIONS_OF_FOLDS = 20
 WORSE = 1
 """Strengths in a row that held-out observations like less, after which weaker ones are not tried."""
 
+NOTHING = 1e-3
+"""Nats, up to which networks say nothing: under a strong penalty they may all be zero."""
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -197,7 +200,7 @@ def _has_plenty(observations: Observations) -> bool:
 def _chosen(objective: RPMObjective, observations: Observations) -> float | None:
     """The penalty under which the free energy of held-out observations is highest; None where they are too few.
 
-    From strong to weak, each from where the last one led.
+    From strong to weak, each from where the last one led, or from the beginning where that says nothing.
     """
     if len(observations) < 2 * FOLDS:
         return None
@@ -209,13 +212,17 @@ def _chosen(objective: RPMObjective, observations: Observations) -> float | None
         model.n_observations = float(training.weights.sum())
     best, chosen, worse = -math.inf, None, 0
     for strength in STRENGTHS:
-        total = 0.0
+        total, says = 0.0, False
         for model, (training, others) in zip(models, halves, strict=True):
-            climb(model, training, Penalty(strength), 1, ITERATIONS_OF_FOLDS)
+            reached = climb(model, training, Penalty(strength), 1, ITERATIONS_OF_FOLDS).reached
             total += len(others) * float(FittedRPM.collected(copy.deepcopy(model.model), training).score(others))
+            if reached > NOTHING:
+                says = True
+            else:  # all states alike is a saddle, from which no weaker penalty would lead away
+                model.load_state_dict(objective.state_dict())
         if total > best:
             best, chosen, worse = total, strength, 0
-        else:
+        elif says:
             worse += 1
         if worse == WORSE or not math.isfinite(total):
             break
