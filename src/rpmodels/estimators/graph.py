@@ -199,18 +199,19 @@ class RPGraph(WithFactors, TransformerMixin, RPMEstimator):
 
     def state_names(self, factor: str) -> NDArray[Any]:
         """The likeliest label of every joint state of the latents of a factor of labels: an axis for each."""
-        table = generative.label_table(self._fitted(), str(factor))
-        names = np.asarray(self._fitted().specs[str(factor)].vocabulary)
-        return np.asarray(names[table.argmax(-1).cpu().numpy()]).reshape(self._shape(str(factor)))
+        name = self._factor(factor)
+        table = generative.label_table(self._fitted(), name)
+        names = np.asarray(self._fitted().specs[name].vocabulary)
+        return np.asarray(names[table.argmax(-1).cpu().numpy()]).reshape(self._shape(name))
 
     def predict_label(self, X: Any, factor: str, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
         """The likeliest label of every observation (N,), from whatever other factors are present."""
-        names = np.asarray(self._fitted().specs[str(factor)].vocabulary)
+        names = np.asarray(self._fitted().specs[self._factor(factor)].vocabulary)
         return np.asarray(names[self.label_probabilities(X, factor, presence=presence).argmax(-1)])
 
     def label_probabilities(self, X: Any, factor: str, *, presence: Mapping[str, Any] | None = None) -> NDArray[Any]:
         """p(label given the other factors), (N, labels): Σ over joint states of q(states) p(label | states)."""
-        model, name = self._fitted(), str(factor)
+        model, name = self._fitted(), self._factor(factor)
         table = generative.label_table(model, name).cpu().numpy()
         spoken = [list(self._sizes)[a] for a in model.pattern.speaks_of(name)]
         others = {key: each for key, each in X.items() if str(key) != name} if isinstance(X, Mapping) else X

@@ -34,6 +34,7 @@ from rpmodels.free_energy import FreeEnergy, free_energy
 from rpmodels.inference import ExactEStep
 from rpmodels.learning.climbing import Penalty, climb
 from rpmodels.learning.objective import OfRPM
+from rpmodels.linalg import log_sum_exp
 from rpmodels.observations import Observations
 from rpmodels.priors import Posterior
 from rpmodels.priors.prior import HasOptimum
@@ -102,7 +103,7 @@ def shift_of(model: FittedRPM, found: FittedRPM, observations: Observations) -> 
     parts = [observations.subset(np.sort(each)) for each in halves]
     each = [_ratios(model, adapted(model, a), b) for a, b in (parts, parts[::-1])]
     both = np.concatenate(each)
-    evidence = np.logaddexp(*(ratios.sum() for ratios in each)) - math.log(2)
+    evidence = float(log_sum_exp(torch.tensor([ratios.sum() for ratios in each]))) - math.log(2)
     error = float(both.std(ddof=1) / math.sqrt(len(both)))
     return Shift(float(gain.mean()), float(both.mean()), error, float(math.exp(min(0.0, -evidence))), len(usable))
 

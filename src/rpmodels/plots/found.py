@@ -1,7 +1,7 @@
 """Latents as plots draw them: trial by trial, with a clock, whatever form they came in."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,16 @@ class Found:
     """Whether they are probabilities or proportions."""
     round: bool = False
     """Whether they are angles, as points in a disc: the more certain, the nearer to its edge."""
+    beside: "Found | None" = None
+    """Probabilities of states, of models that have both."""
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def states(self) -> "Found":
+        """Probabilities of states, where there are some; else what there is."""
+        return self if self.beside is None else self.beside
 
 
 def found_latents(what: str, source: Any, X: Any, times: Any, options: dict[str, Any], conditions: Any = None) -> Found:
@@ -65,8 +72,18 @@ def _taken_apart(source: Any, times: Any, in_time: bool = False) -> Found:
         return _trials(source.mean, source.variance, clock, in_time, None)
     if not hasattr(source, "spread"):
         return _trials(source, None, clock, in_time, None)
-    shares = source.spread is None
-    return _trials(source.values, source.spread, clock, in_time, _names_of(source) if shares else None)
+    return _of_latents(source, clock, in_time)
+
+
+def _of_latents(source: Any, clock: Any, in_time: bool) -> Found:
+    """Shares alone, or coordinates, of some models with shares beside them."""
+    if source.spread is None:
+        return _trials(source.values, None, clock, in_time, _names_of(source.values, source.sizes))
+    found = _trials(source.values, source.spread, clock, in_time, None)
+    probabilities = getattr(source, "probabilities", None)
+    if probabilities is None:
+        return found
+    return replace(found, beside=_trials(probabilities, None, clock, in_time, _names_of(probabilities, None)))
 
 
 def _trials(values: Any, spread: Any, clock: Any, in_time: bool, shares: Sequence[str] | None) -> Found:
@@ -102,11 +119,11 @@ def _called(count: int, shares: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(shares or (f"latent {k}" for k in range(count)))
 
 
-def _names_of(source: Any) -> list[str]:
+def _names_of(values: Any, sizes: Any) -> list[str]:
     """Of states, or of the states of several latents."""
-    if source.sizes is not None:
-        return [f"{name} = {k}" for name, size in source.sizes.items() for k in range(size)]
-    first = source.values[0] if isinstance(source.values, list) else source.values
+    if sizes is not None:
+        return [f"{name} = {k}" for name, size in sizes.items() for k in range(size)]
+    first = values[0] if isinstance(values, list) else values
     return [f"state {k}" for k in range(np.shape(first)[-1])]
 
 

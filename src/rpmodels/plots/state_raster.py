@@ -44,7 +44,7 @@ def states(
         options: beside X, as in `latents` (presence)
 
     """
-    each = found_latents("plots.states", found, X, times, options, conditions)
+    each = found_latents("plots.states", found, X, times, options, conditions).states
     if not each.shares or each.times is None:
         raise errors.no_states("plots.states", f"{each.names[0]}, …" if each.times is not None else "none over time")
     names = _states_of(each, latent)
