@@ -8,7 +8,7 @@ import pytest
 
 import events_data
 import rpmodels as rp
-from command_line import command
+from command_line import done, refused
 
 pd = pytest.importorskip("pandas")
 
@@ -19,18 +19,6 @@ QUICK = (
 GPFA = ("--model", "gpfa", "--latents", 1, *QUICK)
 EVENTS = ("--events", "unit", "--time", "time", "--trial", "trial")
 UNITS, EPOCHS, _, _ = events_data.session(n_trials=6)
-
-
-def done(*words):
-    result = command(*words)
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result.output
-
-
-def refused(*words):
-    result = command(*words)
-    assert isinstance(result.exception, rp.RPModelsError), (result.output, result.exception)
-    return str(result.exception)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import rpmodels as rp
-from command_line import command
+from command_line import command, done, refused
 from registry import made
 from rpmodels import cli
 from rpmodels.commands import folders
@@ -24,19 +24,6 @@ CONTINUOUS = (*QUICK, "--set", "search.retries=0", "--set", "training.finish=non
 SETTINGS = {"max_iter": 5, "n_init": 1, "random_state": 0}
 SETTINGS_OF_CONTINUOUS = {**SETTINGS, "retries": 0, "finish": "none"}
 TWO = ("--factor", "left=a,b,c", "--factor", "right=d,e")
-
-
-def done(*words):
-    result = command(*words)
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result.output
-
-
-def refused(*words):
-    """The sentence of an error of ours."""
-    result = command(*words)
-    assert isinstance(result.exception, rp.RPModelsError), (result.output, result.exception)
-    return str(result.exception)
 
 
 def rows_of(path):

@@ -125,9 +125,9 @@ def test_states_that_are_known_leave_one_dense_gaussian(seed):
     posterior = Known(given, first, steps).condition(potentials, sites_of([length] * 2))
     for n in range(2):
         mean, covariance, value = dense(given, [t % M for t in range(length)], h[n], W[n])
-        np.testing.assert_allclose(as_numpy(posterior.smoothed.mean[:, n]), mean, rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(as_numpy(posterior.of_latents.mean[:, n]), mean, rtol=1e-7, atol=1e-7)
         blocks = covariance.reshape(length, K, length, K)[range(length), :, range(length)]
-        np.testing.assert_allclose(as_numpy(posterior.smoothed.covariance[:, n]), blocks, rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(as_numpy(posterior.of_latents.covariance[:, n]), blocks, rtol=1e-7, atol=1e-7)
         assert float(posterior.bound[n]) == pytest.approx(value, abs=1e-7)
 
 
@@ -143,7 +143,7 @@ def test_the_bound_is_below_the_sum_over_all_sequences_and_equal_where_states_ar
             assert -1e-8 < gap < (1e-8 if exact else 4.0)
             if exact:
                 np.testing.assert_allclose(as_numpy(posterior.probabilities[n]), states, atol=1e-8)
-                np.testing.assert_allclose(as_numpy(posterior.smoothed.mean[:, n]), means, atol=1e-8)
+                np.testing.assert_allclose(as_numpy(posterior.of_latents.mean[:, n]), means, atol=1e-8)
 
 
 def test_every_round_raises_the_bound():
@@ -168,7 +168,7 @@ def test_settled_blocks_are_the_best_given_each_other():
     given = dynamics(4)
     _, _, potentials = random_potentials(3, 8, seed=3)
     posterior = Known(given).condition(potentials, sites_of([8, 8, 5]))
-    again = posterior.problem.states(posterior.smoothed)
+    again = posterior.problem.states(posterior.of_latents)
     torch.testing.assert_close(again.mu, posterior.states.mu, rtol=1e-4, atol=1e-4)
 
 

@@ -11,11 +11,11 @@ from rpmodels.carriers import Sites
 from rpmodels.families import Gaussian
 from rpmodels.linalg.block_tridiagonal import Smoothed, drawn
 from rpmodels.priors.kalman import noise_like
-from rpmodels.priors.prior import Posterior
+from rpmodels.priors.smoothed_posterior import SmoothedPosterior
 
 
 @dataclass(frozen=True)
-class LinearDynamicsPosterior(Posterior):
+class LinearDynamicsPosterior(SmoothedPosterior):
     """q(Z) of linear dynamics: marginals, covariances of neighbours, KL, joint draws."""
 
     family: Gaussian
@@ -26,13 +26,10 @@ class LinearDynamicsPosterior(Posterior):
     log_z: Float[Tensor, "N"]
     sites: Sites
 
-    def _rounded(self, values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        return values.to(self.potentials.dtype)
-
     @property
-    def latent_mean(self) -> Float[Tensor, "N T K"]:
-        """m of every site."""
-        return self._rounded(self.smoothed.mean.transpose(0, 1))
+    def of_latents(self) -> Smoothed:
+        """As it came."""
+        return self.smoothed
 
     @property
     def covariance(self) -> Float[Tensor, "N T K K"]:
@@ -48,26 +45,6 @@ class LinearDynamicsPosterior(Posterior):
     def log_partition(self) -> Float[Tensor, "N"]:
         """log ∫ p(Z) exp(Σ potentials·t): with the exact potentials, log W (eq 4)."""
         return self._rounded(self.log_z)
-
-    @cached_property
-    def _moments(self) -> tuple[Float[Tensor, "N T K"], Float[Tensor, "..."]]:
-        """Mean, and covariance in the family's form."""
-        spread = self.family.spread(self.smoothed.covariance.transpose(0, 1)[:, :, None])
-        return self.smoothed.mean.transpose(0, 1), spread
-
-    @cached_property
-    def _mu(self) -> Float[Tensor, "N T D"]:
-        return self.family.mean_parameter(*self._moments)
-
-    @cached_property
-    def eta(self) -> Float[Tensor, "N T D"]:
-        """η_q of every site."""
-        return self._rounded(self.family.natural(*self._moments))
-
-    @cached_property
-    def mu(self) -> Float[Tensor, "N T D"]:
-        """μ_q of every site."""
-        return self._rounded(self._mu)
 
     @cached_property
     def kl(self) -> Float[Tensor, "N"]:

@@ -139,7 +139,7 @@ class SwitchingDynamicsPrior(HasLogDensity[Gaussian], HasFilter[Gaussian]):
         assert isinstance(posterior, SwitchingPosterior)
         states = posterior.states
         counted = wide(weights)[:, None, None] * posterior.problem.there[..., None] * wide(states.mu[:, 1:])
-        u = expected(posterior.smoothed).flatten(0, 1)
+        u = expected(posterior.of_latents).flatten(0, 1)
         seen = Counted.from_steps(counted.flatten(0, 1), u, self.latents)
         return {**seen._asdict(), **self.chain.sums(states, weights.to(states.potentials.dtype))}
 

@@ -20,8 +20,8 @@ from rpmodels.linalg.block_tridiagonal import Chain, Smoothed, drawn, smoothed
 from rpmodels.priors.kalman import noise_like
 from rpmodels.priors.markov_chain import MarkovChainPrior
 from rpmodels.priors.markov_chain_posterior import MarkovChainPosterior
-from rpmodels.priors.prior import Posterior
 from rpmodels.priors.regimes import Affine, Steps, expected, of_path
+from rpmodels.priors.smoothed_posterior import SmoothedPosterior
 
 WHAT = "the posterior precision of the switching dynamics"
 
@@ -99,7 +99,7 @@ class Switching:
 
 
 @dataclass(frozen=True)
-class SwitchingPosterior(Posterior):
+class SwitchingPosterior(SmoothedPosterior):
     """q(Z) q(S): of latents marginals, covariances of neighbours and draws; of states probabilities and sequences."""
 
     family: Gaussian
@@ -116,18 +116,10 @@ class SwitchingPosterior(Posterior):
     def _found(self) -> tuple[Smoothed, Float[Tensor, "N"]]:
         return self.problem.latents(self._steps)
 
-    def _rounded(self, values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        return values.to(self.potentials.dtype)
-
     @property
-    def smoothed(self) -> Smoothed:
+    def of_latents(self) -> Smoothed:
         """q(Z), time first, in double precision."""
         return self._found[0]
-
-    @property
-    def latent_mean(self) -> Float[Tensor, "N T K"]:
-        """m of every site."""
-        return self._rounded(self.smoothed.mean.transpose(0, 1))
 
     @property
     def probabilities(self) -> Float[Tensor, "N T M"]:
@@ -140,32 +132,13 @@ class SwitchingPosterior(Posterior):
         return self._found[1] - self.states.kl
 
     @cached_property
-    def _moments(self) -> tuple[Float[Tensor, "N T K"], Float[Tensor, "..."]]:
-        spread = self.family.spread(self.smoothed.covariance.transpose(0, 1)[:, :, None])
-        return self.smoothed.mean.transpose(0, 1), spread
-
-    @cached_property
-    def _mu(self) -> Float[Tensor, "N T D"]:
-        return self.family.mean_parameter(*self._moments)
-
-    @cached_property
-    def eta(self) -> Float[Tensor, "N T D"]:
-        """η_q of every site's latents."""
-        return self._rounded(self.family.natural(*self._moments))
-
-    @cached_property
-    def mu(self) -> Float[Tensor, "N T D"]:
-        """μ_q of every site's latents."""
-        return self._rounded(self._mu)
-
-    @cached_property
     def kl(self) -> Float[Tensor, "N"]:
         """KL(q(Z) q(S)‖p(Z, S)) = Σ_t potentials·μ_q − bound."""
         return self._rounded((self.potentials * self._mu).sum((1, 2)) - self.bound)
 
     def draw(self, generator: torch.Generator) -> tuple[Float[Tensor, "N T K"], Float[Tensor, "N"]]:
         """Latents, jointly over the sites of every trial; p of log p/q is summed over all sequences of states."""
-        problem, q = self.problem, self.smoothed
+        problem, q = self.problem, self.of_latents
         z = drawn(q, noise_like(q.mean, generator)).transpose(0, 1)
         u = of_path(z)
         # log q = log N(z_1; 0, I) + Σ θ̄·u + Σ potentials·t − log ∫; of p the first term is the same.
