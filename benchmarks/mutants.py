@@ -123,7 +123,7 @@ def _as_mutant(mutant: Mutant, tests: list[str]) -> None:
     os.dup2(nothing, 1)
     os.dup2(nothing, 2)
     os.chdir(ROOT)
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", "-p", "no:timeout"]
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov"]
     # What was imported before the fork cannot be rewritten, and need not be.
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     code = 2

@@ -31,7 +31,7 @@ SUBTLE: dict[str, list[tuple[str, str]]] = {
     "mixtures/reduce.py": [("return total, (shares[..., None, :] @ values)[..., 0, :]", "return total, (shares[..., None, :].detach() @ values)[..., 0, :]")],
     "mixtures/mixture.py": [
         ("total, averages = both, (1.0 - share) * averages + share * values[..., 0, :]", "total, averages = both, averages"),
-        ("return self.family.log_normaliser(self.reference + g) - self._log_normaliser", "return self.family.log_normaliser(self.reference + g)"),
+        ("return self._normaliser_of(g) - self._log_normaliser", "return self._normaliser_of(g)"),
         ("return log_f - self.log_ratio(t)", "return log_f - self.log_ratio(t).detach()"),
     ],
     "mixtures/interior_bound.py": [
@@ -41,7 +41,7 @@ SUBTLE: dict[str, list[tuple[str, str]]] = {
     "mixtures/second_order.py": [("trace = averages[..., -1] - averages[..., :-1].square().sum(-1)", "trace = averages[..., -1]")],
     "mixtures/monte_carlo.py": [("return MonteCarlo(self.samples, fresh=False, seed=self.seed)", "return MonteCarlo(self.samples, fresh=True, seed=self.seed)")],
     "mixtures/atoms.py": [
-        ("return some.with_own(own, reference)", "return some"),
+        ("return whole.some(drawn).with_own(own, reference)", "return whole.some(drawn)"),
         ("real[torch.randperm(len(real))[:sample].to(real.device)]", "real[:sample]"),
     ],
     "mixtures/population.py": [
