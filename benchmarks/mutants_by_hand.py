@@ -90,7 +90,7 @@ SUBTLE: dict[str, list[tuple[str, str]]] = {
 }  # fmt: skip
 
 NEAR: dict[str, str] = {
-    "log_weight.py": "quadrature_error generative factor_analysis",
+    "log_weight.py": "log_weight quadrature_error",
     "integration.py": "quadrature_error generative",
     "inference/natural_gradient.py": "e_steps properties",
     "inference/refined.py": "temperature e_steps",
