@@ -87,6 +87,19 @@ def test_refinement_never_lowers_the_free_energy(approximation, atoms):
     assert refined.sum() > amortised.sum() + 1e-3
 
 
+def test_networks_are_reached_through_the_amortised_part():
+    """Steps that hardly move leave q, and its gradient in the networks, as one pass has them."""
+    model, observations, batch = problem(Amortised())
+    weights = list(model.recognition.parameters())
+    found = []
+    for e_step in (Amortised(), NaturalGradient(2, rho=1e-9)):
+        mean = with_e_step(model, e_step, observations).evaluate(batch).posterior.mu
+        found.append(torch.autograd.grad(mean.square().sum(), weights))
+    assert max(float(each.abs().max()) for each in found[0]) > 1e-2
+    for amortised, refined in zip(*found, strict=True):
+        torch.testing.assert_close(refined, amortised, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("family", [DiagonalGaussian(1), DiagonalGaussian(2), FullGaussian(2)], ids=str)
 def test_natural_gradient_fixed_point_is_the_optimum_over_free_inducing(family):
     """1e-3 nats an observation, against a quasi-Newton search over μ and Σ of q(U)."""
