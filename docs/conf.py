@@ -21,7 +21,8 @@ html_css_files = ["site.css"]
 html_title = f"rpmodels {release}"
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
-suppress_warnings = ["myst.xref_missing"]
+# "ref.python": annotations name axes such as z, and several classes have a field of that name.
+suppress_warnings = ["myst.xref_missing", "ref.python"]
 
 
 def setup(app):
